@@ -1,0 +1,64 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Both need only Python 3.11 or later, and make; the rest goes into .venv.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test check lint types layers fast system bench fuzz clean
+
+help:
+	@echo "make demo    set up, then run the two-process hello and a bulk transfer"
+	@echo "make test    set up, then lint, types, layers and all tests"
+	@echo "make check   the quick part of it (no system or slow tests)"
+	@echo "make bench   RPC beside gRPC, Pyro5, RPyC and raw sockets"
+	@echo "make fuzz    a minute of fuzzing with atheris"
+
+.venv/.base: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed and was not found"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	$(PIP) --editable '.[dev,learn,zstd]'
+	@touch $@
+
+.venv/.bench: .venv/.base
+	$(PIP) --editable '.[bench]'
+	@touch $@
+
+demo: .venv/.base
+	$(BIN)/python examples/hello/main.py
+
+test: lint types layers .venv/.dev
+	$(BIN)/python -m pytest
+
+check: lint types layers fast
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+layers: .venv/.dev
+	$(BIN)/lint-imports
+
+fast: .venv/.dev
+	$(BIN)/python -m pytest -m 'not system and not slow'
+
+system: .venv/.dev
+	$(BIN)/python -m pytest -m 'system or slow'
+
+bench: .venv/.bench
+	$(BIN)/python benchmarks/bench_rpc.py
+
+fuzz: .venv/.dev
+	$(PIP) atheris
+	$(BIN)/python tests/fuzz/fuzz_worker.py -max_total_time=60
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

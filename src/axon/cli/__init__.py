@@ -1,0 +1,1 @@
+"""The `axon` command; each subject is a module of its own."""

@@ -1,0 +1,110 @@
+"""The `axon` command: its parts put together, and errors turned into one line and an exit code.
+
+Exit codes: 0 done; 1 failed otherwise; 2 used wrongly; 3 no connection, or a lost one; 4 out of
+time; 5 not allowed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from axon import __version__
+from axon.cli.call import call
+from axon.cli.devices import devices
+from axon.cli.keys import keys_app
+from axon.errors import (
+    AxonError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    DeadlineExceeded,
+    Unauthorised,
+)
+
+EXIT_CODES: tuple[tuple[type[AxonError], int], ...] = (
+    (ConfigurationError, 2),
+    (ConnectFailed, 3),
+    (ConnectionLost, 3),
+    (DeadlineExceeded, 4),
+    (Unauthorised, 5),
+)
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="axon",
+    help="Find the workers on your network and call their functions.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Our own errors are reported by `main`, and those of nobody are bugs, to be seen as they are.
+    pretty_exceptions_enable=False,
+    # Plain help comes up in half the time: rich is not imported for it.
+    rich_markup_mode=None,
+)
+app.add_typer(keys_app, name="keys")
+app.command("devices")(devices)
+app.command("call", context_settings={"ignore_unknown_options": True})(call)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"axon {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+    # Taken out by `main` wherever it stands; here so that the help shows it.
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the whole trace of an error; may stand anywhere.")
+    ] = False,
+) -> None:
+    """Find the workers on your network and call their functions."""
+
+
+def main() -> None:
+    """Run the command line and leave the process with its exit code."""
+    arguments, debug = take_debug(sys.argv[1:])
+    try:
+        app(arguments, prog_name="axon")
+    except AxonError as error:
+        typer.echo(explain(error, debug=debug), err=True)
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """The arguments without `--debug`, and whether it was there; after `--` it means itself."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    kept = [argument for argument in arguments[:end] if argument != "--debug"]
+    return [*kept, *arguments[end:]], len(kept) < end
+
+
+def exit_code(error: AxonError) -> int:
+    """The code for a script to tell errors apart by."""
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def explain(error: AxonError, *, debug: bool) -> str:
+    """One line for a person, or the whole trace; without anything that a terminal obeys.
+
+    What a worker says in its errors is as little to be trusted as its name.
+    """
+    # Late, because only an error needs it.
+    from axon.rpc.discovery.mdns import printable
+
+    if not debug:
+        return f"axon: {printable(str(error), limit=2000) or type(error).__name__}"
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n".join(
+        "".join(character for character in line if character.isprintable()) for line in lines
+    )

@@ -1,0 +1,89 @@
+"""Where a worker is: `host[:port][/path]`, with a scheme where plain HTTP is not meant."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, replace
+from urllib.parse import unquote, urlsplit
+
+from axon.errors import ConfigurationError
+
+DEFAULT_PORT = 8000
+SCHEMES = ("http", "https", "unix", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place calls can be sent to. For `unix` the host is the socket's path."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    scheme: str = "http"
+    path: str = ""
+
+    @classmethod
+    def parse(cls, text: str | Address, *, port: int | None = None) -> Address:
+        """Read `host`, `host:port`, `[v6]:port`, `scheme://…`, each with an optional `/path`.
+
+        A Unix socket is `unix:///run/axon.sock`, and its service path follows a `#`.
+        """
+        if isinstance(text, Address):
+            return text
+        if _is_bare_ipv6(text):
+            text = f"[{text}]"
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        if parts.scheme not in SCHEMES:
+            raise ConfigurationError(
+                f"unknown scheme {parts.scheme!r} in {text!r}",
+                hint=f"use one of {', '.join(SCHEMES)}",
+            )
+        if parts.scheme == "unix":
+            return cls(unquote(parts.path), 0, "unix", parts.fragment.strip("/"))
+        try:
+            number = parts.port
+        except ValueError as error:
+            raise ConfigurationError(f"bad port in {text!r}: {error}") from error
+        if not parts.hostname:
+            raise ConfigurationError(f"no host in {text!r}", hint="write host[:port][/path]")
+        if number is None:
+            number = DEFAULT_PORT if port is None else port
+        return cls(parts.hostname, number, parts.scheme, unquote(parts.path).strip("/"))
+
+    def at(self, path: str) -> Address:
+        """The same worker, another path."""
+        return replace(self, path=path)
+
+    @property
+    def origin(self) -> Address:
+        """The worker alone: the key under which connections and profiles are kept."""
+        return replace(self, path="")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.scheme in ("unix", "memory") or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def netloc(self) -> str:
+        """What an HTTP Host header says."""
+        if self.scheme == "unix":
+            return "localhost"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        if self.scheme == "unix":
+            return f"unix://{self.host}" + (f"#{self.path}" if self.path else "")
+        return f"{self.scheme}://{self.netloc}" + (f"/{self.path}" if self.path else "")
+
+
+def _is_bare_ipv6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False

@@ -1,0 +1,185 @@
+"""Making calls from one event loop: one answer, a stream of them, or a duplex exchange."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from axon.errors import BadArguments, DeadlineExceeded, NotFound, ProtocolError
+from axon.rpc import frames, wire, zstd
+from axon.rpc.address import Address
+from axon.rpc.calling.duplex import DuplexCaller
+from axon.rpc.calling.options import Access, CallOptions, time_left
+from axon.rpc.calling.profiles import Profile, Remote
+from axon.rpc.calling.sender import Sender
+from axon.rpc.expiry import Alarm
+from axon.rpc.http.connection import body_size
+from axon.rpc.messages import Buffer, Request, Transport
+from axon.rpc.replies import raise_for, restore_error
+from axon.rpc.security.auth import Seal
+
+
+class Caller:
+    """Calls to any number of workers, from one loop, with one way of access."""
+
+    def __init__(self, access: Access, transport: Transport) -> None:
+        self._access = access
+        self._sender = Sender(access, transport)
+        self._duplex = DuplexCaller(self._sender)
+        self._alarm = Alarm()
+
+    async def profile(self, origin: Address, *, fresh: bool = False) -> Profile:
+        """What that worker offers."""
+        return await self._sender.profile(origin, fresh=fresh)
+
+    async def call(
+        self,
+        origin: Address,
+        function: Remote | str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> Any:
+        """Call and wait for the value, no longer than the deadline."""
+        left = time_left(options)
+        try:
+            with self._alarm.after(left) as expiry:
+                # Whoever had the description has checked against it.
+                if type(function) is not Remote:
+                    function = await self._checked(origin, function, args, kwargs)
+                if function.streams:
+                    _refuse_generator(function)
+                request = self._request(function, args, kwargs, options, left)
+                if options.duplex:
+                    return await self._duplex.call(origin, request, options)
+                if options.progress is not None:
+                    return await self._progressing(origin, request, options)
+                return self._sender.value(await self._sender.send(origin, request))
+        except TimeoutError as error:
+            if not expiry.expired:
+                raise  # The function's own, or that of a scope around us.
+            raise _late(origin, function, left) from error
+        except (NotFound, BadArguments):
+            self._sender.forget(origin)
+            raise
+
+    async def items(
+        self,
+        origin: Address,
+        function: Remote | str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+    ) -> AsyncGenerator[Any, None]:
+        """The items of a generator function, as fast as they are taken and no faster."""
+        left = time_left(options)
+        end = None if left is None else asyncio.get_running_loop().time() + left
+        with _deadline_named(origin, function, left):
+            with self._alarm.at(end):
+                remote = await self._checked(origin, function, args, kwargs)
+                request = self._request(remote, args, kwargs, options, left)
+                source = await self._frames(origin, request)
+        async with aclosing(source):
+            while True:
+                with _deadline_named(origin, function, left):
+                    with self._alarm.at(end):
+                        kind, value = await anext(source)
+                if kind is frames.Kind.RESULT:
+                    return
+                if kind is frames.Kind.ITEM:
+                    yield value
+
+    async def attach(self, origin: Address, id: str, options: CallOptions) -> Any:
+        """The result of a duplex call made earlier."""
+        left = time_left(options)
+        with _deadline_named(origin, f"call {id}", left):
+            with self._alarm.after(left):
+                return await self._duplex.attach(origin, id, options)
+
+    async def _checked(
+        self, origin: Address, function: Remote | str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Remote:
+        if isinstance(function, Remote):
+            return function
+        remote = await self._sender.find(origin, function)
+        remote.check(args, kwargs)
+        return remote
+
+    def _request(
+        self,
+        remote: Remote,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: CallOptions,
+        left: float | None,
+    ) -> Request:
+        body = wire.encode([list(args), kwargs], pickling=self._access.pickling)
+        headers = {b"content-type": wire.CONTENT_TYPE}
+        if left is not None:
+            headers[b"axon-deadline"] = b"%.6g" % left
+        if options.compress:
+            headers[b"accept-encoding"] = zstd.ENCODING
+            if body_size(body) >= zstd.LEAST_BYTES:
+                headers[b"content-encoding"] = zstd.ENCODING
+                return Request(b"POST", remote.target, headers, zstd.compress(body))
+        return Request(b"POST", remote.target, headers, body)
+
+    async def _frames(
+        self, origin: Address, request: Request
+    ) -> AsyncGenerator[tuple[frames.Kind, Any], None]:
+        response = await self._sender.send(origin, request)
+        if response.stream is None:
+            raise_for(response)
+            raise ProtocolError("expected a stream, got a single answer")
+        seal = request.context.opener() if isinstance(request.context, Seal) else None
+        return self._values(response.stream, seal)
+
+    async def _values(
+        self, stream: AsyncIterator[Buffer], seal: frames.FrameSeal | None
+    ) -> AsyncGenerator[tuple[frames.Kind, Any], None]:
+        limit = self._access.limits.max_body_bytes
+        try:
+            async for kind, envelope in frames.unpack(stream, max_bytes=limit, seal=seal):
+                value = self._sender.decode(envelope)
+                if kind is frames.Kind.ERROR:
+                    raise restore_error(value)
+                yield kind, value
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]  # both transports' can be closed
+
+    async def _progressing(self, origin: Address, request: Request, options: CallOptions) -> Any:
+        request.headers[b"axon-accept"] = b"progress"
+        async with aclosing(await self._frames(origin, request)) as source:
+            async for kind, value in source:
+                if kind is frames.Kind.RESULT:
+                    return value
+                if options.progress is not None:
+                    options.progress(value)
+        raise ProtocolError("the stream ended without a result")
+
+    async def close(self) -> None:
+        """Say what is left to say, then let go of every connection."""
+        await self._duplex.close()
+        await self._sender.transport.close()
+
+
+def _refuse_generator(remote: Remote) -> None:
+    raise BadArguments(f"{remote.path} is a generator", hint="iterate over the call")
+
+
+def _late(origin: Address, function: Remote | str, left: float | None) -> DeadlineExceeded:
+    path = function if isinstance(function, str) else function.path
+    return DeadlineExceeded(f"no answer from {path} on {origin} within {left or 0:g} s")
+
+
+@contextmanager
+def _deadline_named(origin: Address, function: Remote | str, left: float | None) -> Iterator[None]:
+    """Tell whose time was up; an error the function itself raised passes as it is."""
+    try:
+        yield
+    except TimeoutError as error:
+        if type(error) is not TimeoutError:
+            raise
+        raise _late(origin, function, left) from error

@@ -1,0 +1,233 @@
+"""A call in the caller's hands: await it, join it, iterate over it, cancel it.
+
+One implementation serves every concurrency model. Without a running loop the call starts at once on
+the background loop, so that a script goes on while the worker works; inside a running loop it
+starts when awaited, on that loop, or on the background one when joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import queue
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from axon.errors import CallCancelled, ConfigurationError
+from axon.rpc.address import Address
+from axon.rpc.calling.background import background
+from axon.rpc.calling.callers import caller_for, recent_caller
+from axon.rpc.calling.options import Access, CallOptions, time_left
+from axon.rpc.calling.profiles import Remote
+
+
+@dataclass(slots=True)
+class CallSpec:
+    """Everything that makes a call, before it is made."""
+
+    access: Access
+    origin: Address
+    function: Remote | str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    options: CallOptions
+
+    @property
+    def streams(self) -> bool:
+        return isinstance(self.function, Remote) and self.function.streams
+
+    async def run(self) -> Any:
+        caller = recent_caller(self.access) or await caller_for(self.access)
+        return await caller.call(self.origin, self.function, self.args, self.kwargs, self.options)
+
+    async def items(self) -> AsyncIterator[Any]:
+        caller = await caller_for(self.access)
+        source = caller.items(self.origin, self.function, self.args, self.kwargs, self.options)
+        try:
+            async for item in source:
+                yield item
+        finally:
+            await source.aclose()
+
+    def fixed(self) -> CallSpec:
+        """With the deadline of the scopes here written down, to be run on another thread."""
+        options = self.options.but(deadline_s=time_left(self.options))
+        return CallSpec(self.access, self.origin, self.function, self.args, self.kwargs, options)
+
+
+def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run on the background loop and wait here."""
+    future = background().submit(work)
+    try:
+        return future.result()
+    except BaseException:
+        # A Ctrl-C here must stop the work there; a finished future does not mind.
+        future.cancel()
+        raise
+
+
+class Call:
+    """One call: awaitable, joinable, iterable where the function is a generator."""
+
+    def __init__(self, spec: CallSpec, *, eager: bool = False) -> None:
+        self._spec = spec
+        self._future: concurrent.futures.Future[Any] | None = None
+        self._begun = False
+        self._cancelled = False
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        if not spec.streams and (eager or not _in_loop()):
+            self._start()
+
+    def _start(self) -> concurrent.futures.Future[Any]:
+        if self._future is None:
+            if self._begun:
+                raise RuntimeError(f"{self!r} is being awaited elsewhere and cannot be joined")
+            self._begun = True
+            self._future = background().submit(self._spec.fixed().run())
+        return self._future
+
+    # Async
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if self._future is not None:
+            return self._from_background(self._future).__await__()
+        return self._await_here().__await__()
+
+    async def _from_background(self, future: concurrent.futures.Future[Any]) -> Any:
+        return await asyncio.wrap_future(future)
+
+    async def _await_here(self) -> Any:
+        if self._outcome is None:
+            if self._cancelled:
+                raise CallCancelled("cancelled before it was sent")
+            if self._begun:
+                raise RuntimeError(f"{self!r} is already being awaited; share a task instead")
+            self._begun = True
+            spec = self._spec
+            try:
+                caller = recent_caller(spec.access) or await caller_for(spec.access)
+                value = await caller.call(
+                    spec.origin, spec.function, spec.args, spec.kwargs, spec.options
+                )
+                self._outcome = (value, None)
+            except BaseException as error:
+                self._outcome = (None, error)
+                raise
+        value, failure = self._outcome
+        if failure is not None:
+            raise failure
+        return value
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._spec.items()
+
+    async def progress(self) -> AsyncIterator[Any]:
+        """The values the function reports while it runs; then await the call for its result."""
+        reported: asyncio.Queue[Any] = asyncio.Queue()
+        end = object()
+        self._listen(reported.put_nowait)
+        task = asyncio.ensure_future(self._await_here())
+        task.add_done_callback(lambda _: reported.put_nowait(end))
+        try:
+            while (value := await reported.get()) is not end:
+                yield value
+        finally:
+            if not task.done():
+                task.cancel()
+            with suppress(Exception, asyncio.CancelledError):
+                # Its failure is kept, and raised when the call itself is awaited.
+                await task
+
+    def _listen(self, report: Any) -> None:
+        if self._begun:
+            raise RuntimeError("ask for progress before the call is awaited or joined")
+        spec = self._spec
+        options = spec.options.but(progress=report)
+        self._spec = CallSpec(
+            spec.access, spec.origin, spec.function, spec.args, spec.kwargs, options
+        )
+
+    # Threads
+
+    def join(self, timeout_s: float | None = None) -> Any:
+        """Wait for the result, blocking this thread."""
+        if self._outcome is not None:
+            value, failure = self._outcome
+            if failure is not None:
+                raise failure
+            return value
+        future = self._start()
+        try:
+            return future.result(timeout_s)
+        except concurrent.futures.CancelledError:
+            raise CallCancelled("the call was cancelled") from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iterate_blocking(self._spec.fixed())
+
+    def cancel(self) -> None:
+        """Stop the call here and on the worker."""
+        self._cancelled = True
+        if self._future is not None:
+            self._future.cancel()
+
+    def done(self) -> bool:
+        """Whether its outcome is known."""
+        return self._outcome is not None or (self._future is not None and self._future.done())
+
+    @property
+    def call_id(self) -> str | None:
+        """The id under which a duplex call can be found again."""
+        return self._spec.options.call_id
+
+    @property
+    def spec(self) -> CallSpec:
+        """What the call is made of."""
+        return self._spec
+
+    def __repr__(self) -> str:
+        function = self._spec.function
+        path = function if isinstance(function, str) else function.path
+        return f"<call of {path} on {self._spec.origin}>"
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def iterate_blocking(spec: CallSpec) -> Iterator[Any]:
+    """A stream for a plain `for`: the background loop fetches each item when it is asked for."""
+    source = spec.items()
+    try:
+        while True:
+            try:
+                yield run_blocking(anext(source))  # type: ignore[arg-type]
+            except StopAsyncIteration:
+                return
+    finally:
+        run_blocking(source.aclose())  # type: ignore[attr-defined]
+
+
+def progress_blocking(spec: CallSpec) -> Generator[Any, None, Any]:
+    """Reported values for a plain `for`; the last value is the result, given by `return`."""
+    reported: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+    if spec.options.progress is not None:
+        raise ConfigurationError("this call reports its progress to a callback already")
+    options = spec.options.but(progress=lambda value: reported.put((False, value)))
+    fixed = CallSpec(spec.access, spec.origin, spec.function, spec.args, spec.kwargs, options)
+    future = background().submit(fixed.fixed().run())
+    future.add_done_callback(lambda _: reported.put((True, None)))
+    try:
+        while True:
+            done, value = reported.get()
+            if done:
+                return future.result()
+            yield value
+    finally:
+        future.cancel()

@@ -1,0 +1,143 @@
+"""How a call is made: its deadline, its pattern, who is told of its progress."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from axon.errors import ConfigurationError
+from axon.rpc.limits import Limits
+from axon.rpc.messages import Transport
+from axon.rpc.security.keys import Keyring
+
+DEFAULT_DEADLINE_S: Final = 30.0
+
+
+class Unset:
+    """Says that nobody chose a deadline, so that a scope or the default may."""
+
+    def __repr__(self) -> str:
+        return f"{DEFAULT_DEADLINE_S:g}"
+
+
+UNSET: Final = Unset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """Choices for one call; a stub holds those for all of its calls."""
+
+    deadline_s: float | Unset | None = UNSET
+    """Seconds until the call must have ended; `None`, written out, for no end."""
+    duplex: bool = False
+    """Free the connection while the worker works, and survive a dropped link."""
+    call_id: str | None = None
+    """For a duplex call: the same id runs once in one life of the worker, however often it is made.
+    A client that may find another worker there, and must not repeat, uses `attach`."""
+    push: bool = True
+    """Let a duplex result be sent to us; otherwise we ask for it."""
+    progress: Callable[[Any], None] | None = None
+    """Called with each value the function reports while it runs."""
+    compress: bool = False
+    """Compress the bodies of both directions with zstd."""
+
+    def __post_init__(self) -> None:
+        chosen = self.deadline_s
+        if not isinstance(chosen, Unset) and chosen is not None and not chosen >= 0:
+            raise ConfigurationError(f"deadline_s must be at least 0, got {chosen}")
+        if self.call_id is not None and not self.duplex:
+            raise ConfigurationError("call_id is for duplex calls", hint="add duplex=True")
+
+    def but(self, **changes: Any) -> CallOptions:
+        """The same, with some choices changed."""
+        try:
+            return replace(self, **changes)
+        except TypeError as error:
+            known = ", ".join(self.__dataclass_fields__)
+            raise ConfigurationError(f"{error}", hint=f"options are {known}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a client reaches workers: its key, its certificates, its patience."""
+
+    # Compared, not hashed: a keyring holds a table of its keys, and one client has few of them.
+    key: Keyring | None = field(default=None, hash=False)
+    tls: str | None = None
+    """The folder that `axon keys new` made."""
+    pickling: bool = False
+    """Take and send pickles; only together with a key."""
+    reconnect_s: float = 5.0
+    """How long to try again when a worker that answered before cannot be reached."""
+    limits: Limits = field(default_factory=Limits)
+    transport: Transport | None = None
+    """In place of HTTP: the in-memory one, in tests and simulations."""
+
+    def __post_init__(self) -> None:
+        if self.pickling and self.key is None:
+            raise ConfigurationError(
+                "pickling without a key would run anyone's code", hint="pass key= as well"
+            )
+
+
+Pattern = Literal["simplex", "duplex"]
+
+_scope: ContextVar[tuple[Callable[[], float], float] | None] = ContextVar(
+    "axon_scope", default=None
+)
+
+
+def _clock() -> Callable[[], float]:
+    try:
+        return asyncio.get_running_loop().time
+    except RuntimeError:
+        return time.monotonic
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """All calls made inside must end within so many seconds; of nested scopes the nearest wins."""
+    clock = _clock()
+    end = clock() + seconds
+    outer = _scope.get()
+    if outer is not None:
+        end = min(end, clock() + outer[1] - outer[0]())
+    token = _scope.set((clock, end))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def time_left(options: CallOptions) -> float | None:
+    """The seconds a call made now has, from its options and the scopes around it."""
+    ends = math.inf
+    scope = _scope.get()
+    if scope is not None:
+        ends = max(0.0, scope[1] - scope[0]())
+    if "anyio" in sys.modules:
+        # Only a program that uses anyio can be inside one of its scopes.
+        ends = min(ends, _anyio_left())
+    chosen = options.deadline_s
+    if isinstance(chosen, Unset):
+        return DEFAULT_DEADLINE_S if ends == math.inf else ends
+    if chosen is None:
+        return None if ends == math.inf else ends
+    return min(chosen, ends)
+
+
+def _anyio_left() -> float:
+    import anyio
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return math.inf
+    return max(0.0, anyio.current_effective_deadline() - loop.time())

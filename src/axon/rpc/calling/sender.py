@@ -1,0 +1,141 @@
+"""Requests to workers from one loop: signed where there is a key, resent where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from axon.errors import ConnectFailed, NotFound, ProtocolError
+from axon.rpc import wire, zstd
+from axon.rpc.address import Address
+from axon.rpc.calling.options import Access
+from axon.rpc.calling.profiles import Profile, Remote, read_profile
+from axon.rpc.messages import Buffer, Request, Response, Transport
+from axon.rpc.paths import PROFILE, RPC_SERVICE
+from axon.rpc.replies import raise_for
+from axon.rpc.security.auth import Seal, Signer
+
+BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)
+
+
+class Sender:
+    """Sends requests and reads answers for one way of access; knows each worker's profile."""
+
+    def __init__(self, access: Access, transport: Transport) -> None:
+        self.access = access
+        self.transport = transport
+        self._signer = Signer(access.key.only()) if access.key else None
+        self._profiles: dict[Address, Profile] = {}
+        self._reached: set[Address] = set()
+
+    # Profiles
+
+    async def profile(self, origin: Address, *, fresh: bool = False) -> Profile:
+        """What that worker offers; asked once, and again when it turns out to be out of date."""
+        known = self._profiles.get(origin)
+        if known is not None and not fresh:
+            return known
+        response = await self.send(origin, Request(b"GET", PROFILE))
+        raise_for(response)
+        try:
+            data = json.loads(bytes(response.body[0])) if response.body else None
+        except ValueError as error:
+            raise ProtocolError(f"{origin} does not answer like an Axon worker") from error
+        profile = self._profiles[origin] = read_profile(data, origin)
+        self._reached.add(origin)
+        return profile
+
+    def forget(self, origin: Address) -> None:
+        """The worker may have changed since we asked."""
+        self._profiles.pop(origin, None)
+
+    async def find(self, origin: Address, path: str) -> Remote:
+        """The function at a path; a bare name also means one registered by `@rpc()`."""
+        for fresh in (False, True):
+            profile = await self.profile(origin, fresh=fresh)
+            for candidate in (path, f"{RPC_SERVICE}/{path}"):
+                remote = profile.functions.get(candidate)
+                if remote is not None:
+                    return remote
+        known = ", ".join(sorted(profile.functions)) or "nothing"
+        raise NotFound(f"no function {path!r} on {origin}", hint=f"it offers {known[:300]}")
+
+    # Requests
+
+    async def send(self, origin: Address, request: Request) -> Response:
+        """Send and wait for the answer, its signature checked where there is a key."""
+        if self._signer is None:
+            try:
+                return await self.transport.exchange(origin, request)
+            except ConnectFailed:
+                return await self._reconnect(origin, request)
+        response, seal, boot = await self._send_signed(origin, request, self._signer)
+        if response.status == 401 and await self._restarted(origin, boot):
+            # Meant for the worker that was there before, so this one did not run it.
+            response, seal, _ = await self._send_signed(origin, request, self._signer)
+        if response.status >= 400 and b"axon-auth" not in response.headers:
+            raise_for(response)  # Refused before our key was known to be good.
+        seal.verify(response)
+        request.context = seal
+        return response
+
+    async def _restarted(self, origin: Address, boot: str) -> bool:
+        """Whether a signed profile shows another worker; a refusal alone anyone could forge.
+
+        Another than the one this request was signed for: what we know of it by now another request
+        may have brought up to date.
+        """
+        return boot != "" and (await self.profile(origin, fresh=True)).boot != boot
+
+    async def _send_signed(
+        self, origin: Address, request: Request, signer: Signer
+    ) -> tuple[Response, Seal, str]:
+        boot = ""
+        if request.method != b"GET":
+            boot = (await self.profile(origin)).boot
+        seal = signer.sign(request, boot=boot.encode())
+        try:
+            return await self.transport.exchange(origin, request), seal, boot
+        except ConnectFailed:
+            return await self._reconnect(origin, request), seal, boot
+
+    async def _reconnect(self, origin: Address, request: Request) -> Response:
+        """A worker that was there and is not: it may be restarting, so try for a while."""
+        if origin not in self._reached:
+            raise  # noqa: PLE0704 - the failure being handled, of a worker never seen
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.access.reconnect_s
+        attempt = 0
+        while True:
+            await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+            attempt += 1
+            try:
+                return await self.transport.exchange(origin, request)
+            except ConnectFailed:
+                if loop.time() > until:
+                    self._reached.discard(origin)
+                    raise
+
+    # Answers
+
+    def value(self, response: Response) -> Any:
+        """The value of an answer, or the error it describes."""
+        if response.headers.get(b"content-encoding") == zstd.ENCODING:
+            limit = self.access.limits.max_body_bytes
+            response.body = (zstd.decompress(response.body[0], max_bytes=limit),)
+        if response.status >= 400:
+            raise_for(response)
+        if not response.body:
+            raise ProtocolError("an answer without a body")
+        return self.decode(response.body[0])
+
+    def decode(self, body: Buffer) -> Any:
+        """A value as it came; classes it names must be ones this process knows."""
+        return wire.decode(
+            body,
+            types=wire.Types.loaded(),
+            pickling=self.access.pickling,
+            max_head_bytes=self.access.limits.max_head_bytes,
+            max_depth=self.access.limits.max_depth,
+        )

@@ -1,0 +1,1 @@
+"""Finding workers on the local network, and asking them who they are."""

@@ -1,0 +1,1 @@
+"""The transport without sockets: named hosts in one process, shaped links, faults to order."""

@@ -1,0 +1,442 @@
+"""The sending end of HTTP: its pool, and what it makes of servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from axon import client
+from axon.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    DeadlineExceeded,
+    ProtocolError,
+    RemoteError,
+    TooLarge,
+)
+from axon.rpc.address import Address
+from axon.rpc.calling.callers import caller_for
+from axon.rpc.http import transport as transport_module
+from axon.rpc.http.transport import HttpTransport
+from axon.rpc.limits import Limits
+from axon.rpc.messages import Buffer, Request, Response
+from axon.rpc.replies import restore_error
+from tests.rpc.worlds import run
+
+every_loop = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+@pytest.fixture(autouse=True)
+def no_errors_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    records = caplog.get_records("call")
+    assert [r.getMessage() for r in records if r.levelno >= logging.ERROR] == []
+
+
+class Rogue:
+    """A server that answers each request with whatever the test says."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self.opened = 0
+        self.asked = 0
+        self.address = Address("127.0.0.1", 0)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        try:
+            while await _read_request(reader):
+                self.asked += 1
+                await self._talk(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return  # The client left, as it should when it is told nonsense.
+        finally:
+            writer.transport.abort()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> bool:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return False
+    await reader.readexactly(int(head.rpartition(b"content-length: ")[2].strip()))
+    return True
+
+
+@asynccontextmanager
+async def rogue(talk: Talk) -> AsyncIterator[Rogue]:
+    server = Rogue(talk)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    server.address = Address("127.0.0.1", listening.sockets[0].getsockname()[1])
+    try:
+        yield server
+    finally:
+        listening.close()
+
+
+def says(*parts: bytes, close: bool = False) -> Talk:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+        if close:
+            raise ConnectionResetError
+
+    return talk
+
+
+def endlessly(first: bytes, part: bytes) -> Talk:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        for _number in range(100_000):
+            writer.write(part)
+            await writer.drain()
+
+    return talk
+
+
+def with_rogue(
+    talk: Talk, loop: str = "uvloop", **limits: Any
+) -> Callable[[Callable[[HttpTransport, Rogue], Awaitable[None]]], None]:
+    """Run the decorated coroutine against a rogue server."""
+
+    def decorate(main: Callable[[HttpTransport, Rogue], Awaitable[None]]) -> None:
+        async def go() -> None:
+            async with rogue(talk) as server:
+                transport = HttpTransport(limits=Limits(**limits))
+                try:
+                    await main(transport, server)
+                finally:
+                    await transport.close()
+                    await asyncio.sleep(0.01)
+
+        run(go, loop=loop)
+
+    return decorate
+
+
+ASK = Request(b"POST", b"/x", {}, (b"[]",))
+HEAD = b"HTTP/1.1 200 OK\r\n"
+ROGUES: dict[str, tuple[Talk, type[Exception]]] = {
+    "garbage": (says(b"\x16\x03\x01 nothing of HTTP\r\n\r\n"), ProtocolError),
+    "another protocol": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), ProtocolError),
+    "switching protocols": (
+        says(b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\nrest"),
+        ProtocolError,
+    ),
+    "nothing at all": (says(close=True), ConnectionLost),
+    "half a head": (says(HEAD + b"content-le", close=True), ConnectionLost),
+    "half a body": (says(HEAD + b"content-length: 9\r\n\r\nhalf", close=True), ConnectionLost),
+    "half a large body": (
+        says(HEAD + b"content-length: 900000\r\n\r\n" + bytes(100_000), close=True),
+        ConnectionLost,
+    ),
+    "huge length": (says(HEAD + b"content-length: %d\r\n\r\n" % 2**62), TooLarge),
+    "length beyond 64 bits": (says(HEAD + b"content-length: %d\r\n\r\n" % 2**64), ProtocolError),
+    "two lengths": (
+        says(HEAD + b"content-length: 1\r\ncontent-length: 2\r\n\r\nab"),
+        ProtocolError,
+    ),
+    "endless headers": (endlessly(HEAD, b"a: b\r\n" * 1000), TooLarge),
+    "endless header": (endlessly(HEAD + b"a: ", b"b" * 10_000), TooLarge),
+    "endless reason": (endlessly(b"HTTP/1.1 200 ", b"b" * 10_000), TooLarge),
+    "endless body without a length": (endlessly(HEAD + b"\r\n", bytes(100_000)), TooLarge),
+}
+
+
+@every_loop
+@pytest.mark.parametrize("name", ROGUES)
+def test_rogue_servers_make_clean_errors(loop: str, name: str) -> None:
+    talk, error = ROGUES[name]
+
+    @with_rogue(talk, loop, max_body_bytes=1 << 20)
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(2):
+            with pytest.raises(error):
+                async with asyncio.timeout(5):
+                    await transport.exchange(server.address, ASK)
+        assert server.opened == 2
+        assert _connections(transport) == 0
+
+
+def _connections(transport: HttpTransport) -> int:
+    return sum(pool.count for pool in transport._pools.values())
+
+
+@every_loop
+def test_answers_in_odd_but_lawful_forms(loop: str) -> None:
+    odd = b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + OK
+
+    @with_rogue(says(*[bytes([byte]) for byte in odd]), loop)
+    async def bytewise(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(3):
+            response = await transport.exchange(server.address, ASK)
+            assert (response.status, bytes(response.body[0])) == (200, b"ok")
+        assert server.opened == 1
+
+    @with_rogue(says(b"HTTP/1.1 204 -\r\ncontent-length: 999999\r\n\r\n"), loop)
+    async def bodiless(transport: HttpTransport, server: Rogue) -> None:
+        assert (await transport.exchange(server.address, ASK)).body == ()
+
+
+@every_loop
+def test_an_answer_nobody_asked_for_is_not_the_next_calls(loop: str) -> None:
+    stray = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray"
+
+    @with_rogue(says(OK + stray), loop)
+    async def together(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(3):
+            assert bytes((await transport.exchange(server.address, ASK)).body[0]) == b"ok"
+        assert server.opened == 3
+
+    @with_rogue(says(OK, *[b""] * 50, stray), loop)
+    async def later(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(3):
+            assert bytes((await transport.exchange(server.address, ASK)).body[0]) == b"ok"
+            await asyncio.sleep(0.05)
+        assert server.opened == 3
+
+
+@every_loop
+def test_connections_are_reused_until_the_server_closes_them(loop: str) -> None:
+    @with_rogue(says(OK), loop)
+    async def kept(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(20):
+            await transport.exchange(server.address, ASK)
+        assert (server.opened, server.asked) == (1, 20)
+
+    @with_rogue(says(OK, close=True), loop)
+    async def closed(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(5):
+            await transport.exchange(server.address, ASK)
+            await asyncio.sleep(0.05)
+        assert server.opened == 5
+
+    @with_rogue(says(OK.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)), loop)
+    async def told(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(5):
+            await transport.exchange(server.address, ASK)
+        assert server.opened == 5
+        assert _connections(transport) == 0
+
+
+def test_idle_connections_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "CLIENT_IDLE_S", 0.1)
+
+    @with_rogue(says(OK))
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        await asyncio.gather(*[transport.exchange(server.address, ASK) for _ in range(5)])
+        assert _connections(transport) == 5
+        await asyncio.sleep(0.4)
+        assert transport._pools == {}
+        assert (await transport.exchange(server.address, ASK)).status == 200
+        assert server.opened == 6
+
+
+@every_loop
+def test_more_calls_than_connections_take_turns(loop: str) -> None:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.02)
+        writer.write(OK)
+
+    @with_rogue(talk, loop)
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        most = transport_module._MOST_CONNECTIONS
+        calls = [transport.exchange(server.address, ASK) for _ in range(3 * most)]
+        responses = await asyncio.gather(*calls)
+        assert {response.status for response in responses} == {200}
+        assert server.opened == _connections(transport) == most
+
+
+@every_loop
+def test_a_cancelled_wait_does_not_lose_a_connection(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport_module, "_MOST_CONNECTIONS", 2)
+    free = asyncio.Event()
+
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await free.wait()
+        writer.write(OK)
+
+    @with_rogue(talk, loop)
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        def start() -> asyncio.Task[Response]:
+            return asyncio.create_task(transport.exchange(server.address, ASK))
+
+        tasks = [start() for _ in range(8)]
+        await asyncio.sleep(0.1)
+        for task in (tasks[0], *tasks[3:6]):  # One that holds a connection, three that wait.
+            task.cancel()
+        await asyncio.sleep(0.05)
+        free.set()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [isinstance(d, asyncio.CancelledError) for d in done] == [
+            True, False, False, True, True, True, False, False,
+        ]  # fmt: skip
+        assert _connections(transport) <= 2
+        again = await asyncio.gather(*[start() for _ in range(10)])
+        assert [response.status for response in again] == [200] * 10
+        assert _connections(transport) == 2
+
+
+def test_connecting_to_nobody_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        transport = HttpTransport()
+        for where in (Address("127.0.0.1", 1), Address("a..b", 80), Address("x" * 300, 80)):
+            with pytest.raises(ConnectFailed):
+                await transport.exchange(where, ASK)
+        assert transport._pools == {}
+        await transport.close()
+
+    run(main)
+
+
+async def _no_answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()  # Until the client has had enough.
+
+
+@every_loop
+def test_a_server_that_never_answers_meets_the_deadline(loop: str) -> None:
+    @with_rogue(_no_answer, loop)
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        stub = client.access(transport=transport)
+        caller = await caller_for(stub)
+        options = client.CallOptions(deadline_s=0.2)
+        with pytest.raises(DeadlineExceeded, match=r"0\.2 s"):
+            await caller.call(server.address, "echo", (1,), {}, options)
+        await asyncio.sleep(0.05)
+        assert _connections(transport) == 0
+
+
+class Taker:
+    """An app that streams, or swallows."""
+
+    def __init__(self, parts: list[bytes] | None = None, refusal: Response | None = None) -> None:
+        self.parts = parts or []
+        self.refusal = refusal
+
+    def admit(self, request: Request) -> Response | None:
+        return self.refusal
+
+    def handle(self, request: Request) -> Response:
+        return Response(200, stream=self._stream())
+
+    async def _stream(self) -> AsyncIterator[Buffer]:
+        for part in self.parts:
+            yield part
+
+
+def with_app(
+    app: Taker, loop: str, **limits: Any
+) -> Callable[[Callable[[HttpTransport, Address], Awaitable[None]]], None]:
+    """Run the decorated coroutine against our own server."""
+
+    def decorate(main: Callable[[HttpTransport, Address], Awaitable[None]]) -> None:
+        async def go() -> None:
+            server, transport = HttpTransport(limits=Limits(**limits)), HttpTransport()
+            listener = await server.listen(app, Address("127.0.0.1", 0))
+            try:
+                await main(transport, listener.address)
+            finally:
+                await transport.close()
+                await listener.close()
+
+        run(go, loop=loop)
+
+    return decorate
+
+
+@every_loop
+@pytest.mark.parametrize("megabytes", [3, 40, 300])
+def test_a_refusal_during_the_upload_is_heard(loop: str, megabytes: int) -> None:
+    refusal = Response(401, {b"axon-error": b"unauthorised"}, (b"no",))
+    body = (memoryview(bytearray(megabytes << 20)),)
+
+    @with_app(Taker(), loop, max_body_bytes=1 << 20)
+    async def too_large(transport: HttpTransport, address: Address) -> None:
+        for _ in range(3):
+            response = await transport.exchange(address, Request(b"POST", b"/x", {}, body))
+            assert response.status == 413
+        assert _connections(transport) == 0
+
+    @with_app(Taker(refusal=refusal), loop)
+    async def unwanted(transport: HttpTransport, address: Address) -> None:
+        response = await transport.exchange(address, Request(b"POST", b"/x", {}, body))
+        assert response.status == 401
+
+
+@every_loop
+def test_streams_give_their_connection_back(loop: str) -> None:
+    @with_app(Taker([b"a", b"b"]), loop)
+    async def short(transport: HttpTransport, address: Address) -> None:
+        for _ in range(30):
+            response = await transport.exchange(address, ASK)
+            assert response.stream is not None
+            assert b"".join([bytes(part) async for part in response.stream]) == b"ab"
+        assert _connections(transport) == 1
+        assert len(transport._pools[address].free) == 1
+
+    large = [bytes(1 << 18)] * 40
+
+    @with_app(Taker(large), loop)
+    async def unread(transport: HttpTransport, address: Address) -> None:
+        for _ in range(3):
+            response = await transport.exchange(address, ASK)
+            assert response.stream is not None
+            assert await anext(response.stream)
+            await response.stream.aclose()  # type: ignore[attr-defined]
+            await asyncio.sleep(0.02)
+            assert _connections(transport) == 0
+        response = await transport.exchange(address, ASK)
+        assert response.stream is not None
+        await asyncio.sleep(0.05)
+        assert sum([len(part) async for part in response.stream]) == 40 << 18
+
+
+def test_a_short_stream_over_in_one_read_is_not_forgotten() -> None:
+    whole = HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
+
+    @with_rogue(says(whole))
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        for _ in range(5):
+            response = await transport.exchange(server.address, ASK)
+            assert response.stream is not None
+            assert [bytes(part) async for part in response.stream] == [b"ab"]
+        assert server.opened == 1
+        assert len(transport._pools[server.address].free) == 1
+
+
+def test_a_stream_that_ended_while_held_back_frees_its_connection() -> None:
+    chunk = b"%x\r\n%b\r\n" % (1 << 20, bytes(1 << 20))
+    whole = HEAD + b"transfer-encoding: chunked\r\n\r\n" + chunk + b"1\r\nx\r\n0\r\n\r\n"
+
+    @with_rogue(says(whole))
+    async def main(transport: HttpTransport, server: Rogue) -> None:
+        async with asyncio.timeout(5):
+            for _ in range(5):
+                response = await transport.exchange(server.address, ASK)
+                assert response.stream is not None
+                await asyncio.sleep(0.02)
+                await response.stream.aclose()  # type: ignore[attr-defined]
+
+
+def test_every_builtin_error_can_be_restored() -> None:
+    import builtins
+
+    for name in dir(builtins):
+        described = {"code": "remote", "type": name, "module": "builtins", "message": "m"}
+        assert isinstance(restore_error(described), RemoteError)
+    assert isinstance(restore_error({**described, "type": "UnicodeDecodeError"}), UnicodeError)
+    strange: list[Any] = [None, 5, {"code": []}, {"code": {}, "message": b"x"}, {"code": "remote"}]
+    for nonsense in strange:
+        assert str(restore_error(nonsense)) != ""
+    assert restore_error({"code": "remote", "notes": 5, "type": [], "message": None})
