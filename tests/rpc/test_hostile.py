@@ -1,4 +1,4 @@
-"""A real worker process among hostile peers: nothing runs, nothing leaks, good clients do not feel it."""
+"""A real worker among hostile peers: nothing runs, nothing leaks, good clients do not feel it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def unharmed(target: Target) -> Iterator[None]:
     assert target.process.poll() is None
     log = target.log.read_text()
     assert "Traceback" not in log
-    assert "ERROR" not in log.upper().replace("MORE ERRORS", "")
+    assert " ERROR " not in log
 
 
 @pytest.mark.parametrize("name", MALFORMED)
@@ -146,9 +146,10 @@ def test_malformed_requests_get_a_status(target: Target, name: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [b"/rpc/__class__", b"/rpc/echo/../x", b"//rpc//echo", b"/rpc/%2e%2e/x", b"/rpc/echo/__globals__",
-     b"/_axon/../rpc/echo", b"/rpc/echo%00", b"/../../etc/passwd", b"/rpc", b"/", b"*", b"/rpc/echo#",
-     b"http://worker/rpc/__init__", b"/rpc/echo.__call__", b"/_axon/calls/../../x", b"/rpc/" + b"%" * 99],
+    [b"/rpc/__class__", b"/rpc/echo/../x", b"//rpc//echo", b"/rpc/%2e%2e/x", b"/rpc",
+     b"/rpc/echo/__globals__", b"/_axon/../rpc/echo", b"/rpc/echo%00", b"/../../etc/passwd",
+     b"/", b"*", b"/rpc/echo#", b"http://worker/rpc/__init__", b"/rpc/echo.__call__",
+     b"/_axon/calls/../../x", b"/rpc/" + b"%" * 99],
 )  # fmt: skip
 def test_odd_targets_reach_nothing(target: Target, path: bytes) -> None:
     for method in (b"POST", b"GET", b"DELETE", b"PUT", b"OPTIONS", b"TRACE"):
@@ -360,7 +361,7 @@ _ATTACKER = """
     port, until = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     held = [knock(port) for _ in range(300)]
     held += [knock(port, b"POST / HTTP/1.1\\r\\na: ") for _ in range(50)]
-    held += [knock(port, request(b"/rpc/blob", b"[20000000]")) for _ in range(2)]
+    held += [knock(port, request(b"/rpc/blob", b"[50000000]")) for _ in range(2)]
     small = [data for data, _ in MALFORMED.values() if len(data) < 10_000]
     print("ready", flush=True)
     number = 0

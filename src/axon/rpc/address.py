@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
 from axon.errors import ConfigurationError
@@ -20,6 +20,14 @@ class Address:
     port: int = DEFAULT_PORT
     scheme: str = "http"
     path: str = ""
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Taken once: connections and profiles are looked up by address at every call.
+        object.__setattr__(self, "_hash", hash((self.host, self.port, self.scheme, self.path)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def parse(cls, text: str | Address, *, port: int | None = None) -> Address:

@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from axon.errors import ConnectionLost, ProtocolError, TooLarge, Unauthorised
-from axon.rpc.http.connection import body_size
-from axon.rpc.messages import Buffer, Pieces
+from axon.rpc.messages import Buffer, Pieces, body_size
 
 CONTENT_TYPE = b"application/axon-stream"
 _HEADER = struct.Struct("<IBBH")

@@ -19,6 +19,14 @@ Headers: TypeAlias = dict[bytes, bytes]
 """Names in lower case."""
 
 
+def body_size(body: Pieces) -> int:
+    """Bytes in a body, whatever the item size of its views."""
+    total = 0
+    for piece in body:
+        total += piece.nbytes if type(piece) is memoryview else len(piece)
+    return total
+
+
 @dataclass(slots=True)
 class Request:
     """One HTTP request, or the same thing in memory."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from axon.errors import ConfigurationError, ProtocolError, TooLarge
-from axon.rpc.http.connection import body_size
-from axon.rpc.messages import Buffer, Pieces
+from axon.rpc.messages import Buffer, Pieces, body_size
 
 ENCODING = b"zstd"
 LEAST_BYTES = 1024

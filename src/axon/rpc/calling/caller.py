@@ -15,8 +15,7 @@ from axon.rpc.calling.options import Access, CallOptions, time_left
 from axon.rpc.calling.profiles import Profile, Remote
 from axon.rpc.calling.sender import Sender
 from axon.rpc.expiry import Alarm
-from axon.rpc.http.connection import body_size
-from axon.rpc.messages import Buffer, Request, Transport
+from axon.rpc.messages import Buffer, Request, Transport, body_size
 from axon.rpc.replies import raise_for, restore_error
 from axon.rpc.security.auth import Seal
 
@@ -76,16 +75,14 @@ class Caller:
         """The items of a generator function, as fast as they are taken and no faster."""
         left = time_left(options)
         end = None if left is None else asyncio.get_running_loop().time() + left
-        with _deadline_named(origin, function, left):
-            with self._alarm.at(end):
-                remote = await self._checked(origin, function, args, kwargs)
-                request = self._request(remote, args, kwargs, options, left)
-                source = await self._frames(origin, request)
+        with _deadline_named(origin, function, left), self._alarm.at(end):
+            remote = await self._checked(origin, function, args, kwargs)
+            request = self._request(remote, args, kwargs, options, left)
+            source = await self._frames(origin, request)
         async with aclosing(source):
             while True:
-                with _deadline_named(origin, function, left):
-                    with self._alarm.at(end):
-                        kind, value = await anext(source)
+                with _deadline_named(origin, function, left), self._alarm.at(end):
+                    kind, value = await anext(source)
                 if kind is frames.Kind.RESULT:
                     return
                 if kind is frames.Kind.ITEM:
@@ -94,9 +91,8 @@ class Caller:
     async def attach(self, origin: Address, id: str, options: CallOptions) -> Any:
         """The result of a duplex call made earlier."""
         left = time_left(options)
-        with _deadline_named(origin, f"call {id}", left):
-            with self._alarm.after(left):
-                return await self._duplex.attach(origin, id, options)
+        with _deadline_named(origin, f"call {id}", left), self._alarm.after(left):
+            return await self._duplex.attach(origin, id, options)
 
     async def _checked(
         self, origin: Address, function: Remote | str, args: tuple[Any, ...], kwargs: dict[str, Any]

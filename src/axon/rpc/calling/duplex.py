@@ -21,8 +21,7 @@ from axon.rpc.address import Address
 from axon.rpc.calling.inbox import Inbox
 from axon.rpc.calling.options import CallOptions
 from axon.rpc.calling.sender import BACKOFF_S, Sender
-from axon.rpc.http.connection import body_size
-from axon.rpc.messages import Request, Response
+from axon.rpc.messages import Request, Response, body_size
 from axon.rpc.paths import CALLS
 from axon.rpc.replies import raise_for
 

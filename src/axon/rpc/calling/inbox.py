@@ -65,7 +65,7 @@ class Inbox:
     def handle(self, request: Request) -> Response:
         try:
             if isinstance(request.context, Admission):
-                request.context.check_body(request.body)
+                request.context.check_body(request)
             self._deliver(request)
         except AxonError as error:
             return error_response(error, as_json=False)

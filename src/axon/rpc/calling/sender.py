@@ -93,7 +93,7 @@ class Sender:
     ) -> tuple[Response, Seal, str]:
         boot = ""
         if request.method != b"GET":
-            boot = (await self.profile(origin)).boot
+            boot = (self._profiles.get(origin) or await self.profile(origin)).boot
         seal = signer.sign(request, boot=boot.encode())
         try:
             return await self.transport.exchange(origin, request), seal, boot

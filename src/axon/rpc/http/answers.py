@@ -6,8 +6,7 @@ import logging
 from collections.abc import Awaitable
 from http import HTTPStatus
 
-from axon.rpc.http.connection import body_size
-from axon.rpc.messages import Response
+from axon.rpc.messages import Response, body_size
 
 log = logging.getLogger("axon.http")
 

@@ -10,9 +10,9 @@ from typing import Any
 import httptools
 
 from axon.errors import ConnectionLost, ProtocolError, TooLarge
-from axon.rpc.http.connection import JOIN_BYTES, Connection, body_size, stated_length
+from axon.rpc.http.connection import JOIN_BYTES, Connection, stated_length
 from axon.rpc.limits import Limits
-from axon.rpc.messages import Request, Response
+from axon.rpc.messages import Request, Response, body_size
 
 _STREAM_HIGH_BYTES = 1 << 20
 _STREAM_LOW_BYTES = 256 << 10
@@ -38,14 +38,15 @@ class ClientConnection(Connection):
 
     async def exchange(self, host: bytes, request: Request) -> Response:
         """Send, and wait for the answer; a stream's answer comes when its headers have."""
-        self._answer = self._loop.create_future()
-        size = body_size(request.body)
+        answer = self._answer = self._loop.create_future()
+        body = request.body
+        size = body_size(body)
         head = _head(host, request, size)
         try:
             if size <= JOIN_BYTES:
-                self._write_small(head, request.body, size)
-                return await self._answer
-            return await self._exchange_large(head, request, self._answer)
+                self._transport.write(b"".join((head, *body)))
+                return await answer
+            return await self._exchange_large(head, request, answer)
         except asyncio.CancelledError:
             # The only way HTTP/1.1 has to tell the other side that nobody waits any more.
             self.abort()
@@ -74,7 +75,6 @@ class ClientConnection(Connection):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._status = 0
         if self._answer is None:
             # An answer nobody asked for; the next call must not take it for its own.
             self.reusable = False
@@ -85,7 +85,7 @@ class ClientConnection(Connection):
         self.reusable = self.reusable and self._keep_alive
         if self._status < 200:
             return
-        if self._headers.get(b"transfer-encoding", b"").lower() == b"chunked":
+        if b"transfer-encoding" in self._headers and self._chunked():
             self._stream = BodyStream(self)
             self._finish(Response(self._status, self._headers, stream=self._stream))
             return
@@ -97,6 +97,9 @@ class ClientConnection(Connection):
             self._expect_body(size)
         except (OSError, MemoryError):
             self._give_up(TooLarge(f"the answer has {size} bytes, more than there is memory for"))
+
+    def _chunked(self) -> bool:
+        return self._headers[b"transfer-encoding"].lower() == b"chunked"
 
     def on_body(self, data: bytes) -> None:
         if self._stream is not None:

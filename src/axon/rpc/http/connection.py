@@ -45,7 +45,7 @@ def allocate(size: int) -> memoryview:
     """
     if size < _MAPPED_BYTES:
         return memoryview(bytearray(size))
-    region = mmap.mmap(-1, size)
+    region = _map_private(size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             region.madvise(mmap.MADV_HUGEPAGE)
@@ -53,6 +53,13 @@ def allocate(size: int) -> memoryview:
             # Kernels built without huge pages refuse; ordinary pages work as well, only slower.
             return memoryview(region)
     return memoryview(region)
+
+
+def _map_private(size: int) -> mmap.mmap:
+    """Memory of our own; the default is memory to share, which the kernel keeps far more books on."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)  # Windows has no such choice.
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class Connection(asyncio.BufferedProtocol, ABC):
@@ -91,31 +98,35 @@ class Connection(asyncio.BufferedProtocol, ABC):
         return self._scratch
 
     def buffer_updated(self, count: int) -> None:
-        if self._direct and self._target is not None:
-            self._filled += count
-            self._body_bytes = self._filled
-            if self._filled == len(self._target):
-                # The parser never saw this body's end; the next message gets a new one.
-                self._direct = False
-                self._parser = None
-                self._on_whole()
+        if self._direct:
+            self._fill(count)
             return
-        self._feed(self._scratch[:count])
-
-    def _feed(self, data: memoryview) -> None:
         if self._parser is None:
             self._parser = self._new_parser()
         self._heard = False
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._scratch[:count])
         except Exception as error:
             # httptools raises its own errors and wraps those of our callbacks; either way
             # this connection cannot go on, and the subclass knows whom to tell.
             self._on_garbage(error)
             return
-        self._count_silence(len(data))
+        if self._heard:
+            self._silent_bytes = 0
+        else:
+            self._count_silence(count)
         if self._target is not None and self._filled < len(self._target):
             self._direct = True
+
+    def _fill(self, count: int) -> None:
+        """More of a body that is read straight to where it will stay."""
+        self._filled += count
+        self._body_bytes = self._filled
+        if self._target is not None and self._filled == len(self._target):
+            # The parser never saw this body's end; the next message gets a new one.
+            self._direct = False
+            self._parser = None
+            self._on_whole()
 
     def _count_silence(self, count: int) -> None:
         """Bound what the parser keeps to itself: half a head, a header, a trailer without an end.
@@ -123,7 +134,7 @@ class Connection(asyncio.BufferedProtocol, ABC):
         Bytes that completed no head, no message and no part of a body all belong to one of those,
         so a head within the limit is never refused here, however it is cut into reads.
         """
-        self._silent_bytes = 0 if self._heard else self._silent_bytes + count
+        self._silent_bytes += count
         if self._silent_bytes > self._limits.max_header_bytes:
             self._on_large_head()
 
@@ -253,11 +264,3 @@ def stated_length(headers: Headers) -> int:
     stated = headers.get(b"content-length")
     # Zeros in front may be many more than Python reads as a number.
     return int(stated.strip().lstrip(b"0") or b"0") if stated else 0
-
-
-def body_size(body: Pieces) -> int:
-    """Bytes in a body, whatever the item size of its views."""
-    total = 0
-    for piece in body:
-        total += piece.nbytes if type(piece) is memoryview else len(piece)
-    return total

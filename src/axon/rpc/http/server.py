@@ -20,11 +20,10 @@ from axon.rpc.http.connection import (
     DIRECT_BYTES,
     JOIN_BYTES,
     Connection,
-    body_size,
     stated_length,
 )
 from axon.rpc.http.patience import Patience
-from axon.rpc.messages import Buffer, Request, Response
+from axon.rpc.messages import Buffer, Request, Response, body_size
 
 if TYPE_CHECKING:
     from axon.rpc.http.listener import HttpListener
@@ -37,6 +36,7 @@ _VERSIONS = ("1.1", "1.0")
 _NO_UPGRADES = "protocol upgrades are not offered"
 _TOO_MANY_BODIES = "too many large bodies are being received at once"
 _LINGER_S = 1.0
+_USUAL_METHODS = frozenset((b"GET", b"POST", b"DELETE"))
 _LINGER_BYTES = 16 << 20
 
 
@@ -75,10 +75,7 @@ class ServerConnection(Connection):
 
     def buffer_updated(self, count: int) -> None:
         if self._discarding:
-            self._body_bytes += count
-            if self._body_bytes > _LINGER_BYTES:
-                # Not a reset: the peer may still be on its way to reading why it was refused.
-                self._hold_back()
+            self._discard(count)
             return
         if not self.reading:
             self._start_reading()
@@ -86,6 +83,12 @@ class ServerConnection(Connection):
         if self._discarding:
             # It holds whatever was too long to take, and nothing more will be parsed.
             self._parser = None
+
+    def _discard(self, count: int) -> None:
+        self._body_bytes += count
+        if self._body_bytes > _LINGER_BYTES:
+            # Not a reset: the peer may still be on its way to reading why it was refused.
+            self._hold_back()
 
     def _start_reading(self) -> None:
         self.reading = True
@@ -145,7 +148,12 @@ class ServerConnection(Connection):
             self._invite_body()
 
     def _judge(self, request: Request, size: int) -> Response | None:
-        refusal = self._judge_form(request, size) or self._app.admit(request)
+        unusual = self._parser.should_upgrade() or request.method not in _USUAL_METHODS
+        if unusual or size > self._limits.max_body_bytes or self._parser.get_http_version() != "1.1":
+            refusal = self._judge_form(request, size)
+            if refusal is not None:
+                return refusal
+        refusal = self._app.admit(request)
         if refusal is None and size > DIRECT_BYTES:
             if not self._listener.reserve(size):
                 return plain(503, _TOO_MANY_BODIES)

@@ -20,11 +20,10 @@ from axon.errors import (
 )
 from axon.rpc import wire, zstd
 from axon.rpc.address import Address
-from axon.rpc.http.connection import body_size
-from axon.rpc.messages import Request, Response, Transport
+from axon.rpc.messages import Request, Response, Transport, body_size
 from axon.rpc.paths import CALLS, HEALTH, METRICS, OWN, PROFILE, target_of
 from axon.rpc.replies import JSON, error_response, value_body
-from axon.rpc.security.auth import Admission, Signer, Verifier
+from axon.rpc.security.auth import Admission, Refused, Signer, Verifier
 from axon.rpc.serving.arguments import arguments, decode_call, is_json, stated_deadline
 from axon.rpc.serving.duplex import DuplexDesk
 from axon.rpc.serving.execution import ActiveCall, Engine, Form
@@ -94,7 +93,7 @@ class Dispatcher:
     def _refusal(self, request: Request, error: AxonError) -> Response:
         response = error_response(error, as_json=is_json(request))
         self.metrics.refused(response.headers[b"axon-error"].decode())
-        if isinstance(request.context, Admission):
+        if isinstance(request.context, Admission) and request.context.proven:
             request.context.sign(response)
         return response
 
@@ -124,13 +123,16 @@ class Dispatcher:
         return (
             request.method == b"POST"
             and request.headers.get(b"content-type") == wire.CONTENT_TYPE
-            and request.context is None
             and _WISHES.isdisjoint(request.headers)
             and not self.stopping
         )
 
     def _at_once(self, function: Function, request: Request) -> Response:
+        admission = request.context
         try:
+            if isinstance(admission, Admission):
+                admission.check_body(request)
+                _check_allowed(admission, function)
             args, kwargs = decode_call(
                 request.body[0] if request.body else b"",
                 function,
@@ -139,12 +141,15 @@ class Dispatcher:
             )
         except AxonError as error:
             return self._refusal(request, error)
-        return self.engine.run_inline(function, args, kwargs, self._form)
+        response = self.engine.run_inline(function, args, kwargs, self._form)
+        if isinstance(admission, Admission):
+            admission.sign(response)
+        return response
 
     def _route(self, request: Request) -> Response | Awaitable[Response]:
         admission = request.context
         if isinstance(admission, Admission):
-            admission.check_body(request.body)
+            admission.check_body(request)
         if request.method == b"POST":
             function = self._services.by_target.get(request.target)
             if function is None and not request.target.startswith(OWN):
@@ -168,8 +173,7 @@ class Dispatcher:
         owner = ""
         if isinstance(request.context, Admission):
             owner = request.context.key.id
-            if not request.context.key.may_call(function.path):
-                raise Unauthorised(f"key {owner} may not call {function.path}")
+            _check_allowed(request.context, function)
         if self.stopping:
             raise WorkerStopping(f"worker {self.name} is shutting down")
         headers = request.headers
@@ -318,6 +322,11 @@ class Dispatcher:
             await self.engine.drain(1.0)
         await self.desk.finish(1.0)
         self.engine.close()
+
+
+def _check_allowed(admission: Admission, function: Function) -> None:
+    if not admission.key.may_call(function.path):
+        raise Refused(f"key {admission.key.id} may not call {function.path}", reason="forbidden")
 
 
 async def _signed(answer: Awaitable[Response], admission: Admission) -> Response:

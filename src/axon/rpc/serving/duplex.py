@@ -25,9 +25,8 @@ from axon.errors import (
     CannotTravel,
 )
 from axon.rpc.address import Address
-from axon.rpc.http.connection import body_size
 from axon.rpc.limits import Limits
-from axon.rpc.messages import Pieces, Request, Response, Transport
+from axon.rpc.messages import Pieces, Request, Response, Transport, body_size
 from axon.rpc.paths import PROGRESS, RESULTS
 from axon.rpc.replies import JSON, error_response, value_body
 from axon.rpc.serving.execution import ActiveCall, Engine
