@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from axon.version import __version__
+
 if TYPE_CHECKING:
     from axon import client, errors, stubs, worker
     from axon.rpc.wire import register
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "client", "errors", "register", "stubs", "worker"]
 
 _MODULES = ("client", "errors", "stubs", "worker")

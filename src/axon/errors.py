@@ -7,7 +7,7 @@
     │   ├── ConnectionLost        the link broke while the call was under way; it may have run
     │   ├── DeadlineExceeded      the call's time was up
     │   ├── CallCancelled         the call was cancelled on one of the two sides
-    │   ├── CallLost              the worker no longer knows the call: it restarted, or the result expired
+    │   ├── CallLost              the worker no longer has the call: it restarted, or dropped it
     │   ├── NotFound              no such function on that worker
     │   ├── BadArguments          the arguments do not fit the function's signature
     │   ├── TooLarge              over a limit of the receiving side
@@ -20,8 +20,8 @@
     ├── QuorumNotReached          a gather ended with fewer answers than it needed
     └── ConfigurationError        an option that cannot be meant, such as an open port without a key
 
-Where a built-in class says the same (`TimeoutError`, `ConnectionRefusedError`, …) ours is one too, so
-that code which knows nothing of Axon still catches it. `hint` says what to do about it.
+Where a built-in class says the same (`TimeoutError`, `ConnectionRefusedError`, …) ours is one too,
+so that code which knows nothing of Axon still catches it. `hint` says what to do about it.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class CallError(AxonError):
 class RemoteError(CallError):
     """The remote function raised.
 
-    The class of the instance is made on arrival: it is `RemoteError` and, where the remote type is a
-    built-in exception, that type as well.
+    The class of the instance is made on arrival: it is `RemoteError` and, where the remote type is
+    a built-in exception, that type as well.
     """
 
     def __init__(

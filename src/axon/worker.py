@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, overload
 
-from axon import __version__
 from axon.errors import ConfigurationError, WorkerStopping
 from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.discovery.mdns import Announcement, Announcer
@@ -36,6 +35,7 @@ from axon.rpc.serving.dispatch import Dispatcher
 from axon.rpc.serving.logs import setup_logging
 from axon.rpc.serving.options import ServeOptions
 from axon.rpc.serving.service import Services
+from axon.version import __version__
 
 __all__ = ["Serving", "Worker", "check", "init", "progress", "rpc", "service", "stop"]
 

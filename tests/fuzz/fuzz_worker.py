@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-import atheris
+import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 with atheris.instrument_imports(include=["axon"]):
     from axon.errors import CallError
@@ -58,7 +58,7 @@ class Wire(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        self.closed = self.closed or False
+        self.ended = True
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -119,16 +119,12 @@ async def read_frames(data: bytes) -> None:
         _ = [kind async for kind, _ in frames.unpack(stream(), max_bytes=1 << 16, seal=None)]
 
 
-async def prepare() -> HttpListener:
-    limits = Limits(max_header_bytes=4096, max_body_bytes=1 << 20)
-    async with worker.serving(port=0, limits=limits) as serving:
-        return HttpListener(serving.dispatcher, Address("127.0.0.1", 0), limits)
-
-
 def main() -> None:
     logging.getLogger().addHandler(Strict(logging.ERROR))
     runner = asyncio.Runner()
-    listener = runner.run(prepare())
+    limits = Limits(max_header_bytes=4096, max_body_bytes=1 << 20)
+    serving = runner.run(worker.serving(port=0, limits=limits).__aenter__())
+    listener = HttpListener(serving.dispatcher, Address("127.0.0.1", 0), limits)
 
     def one(data: bytes) -> None:
         runner.run(attack(listener, data))

@@ -96,17 +96,17 @@ def test_scopes_nest() -> None:
             assert inner.expired
             await asyncio.sleep(1)
         assert not outer.expired
-        with pytest.raises(TimeoutError), alarm.after(1):
-            with alarm.after(10):
-                await asyncio.sleep(5)
+        with pytest.raises(TimeoutError), alarm.after(1), alarm.after(10):
+            await asyncio.sleep(5)
 
     virtual.run(main())
 
 
 def test_a_scope_can_be_ended_from_outside() -> None:
     async def main() -> None:
-        with pytest.raises(TimeoutError), Alarm().after(None) as expiry:
-            asyncio.get_running_loop().call_later(1, expiry.end)
+        expiry = Alarm().after(None)
+        asyncio.get_running_loop().call_later(1, expiry.end)
+        with pytest.raises(TimeoutError), expiry:
             await asyncio.sleep(60)
         assert expiry.expired
 

@@ -134,7 +134,7 @@ def unharmed(target: Target) -> Iterator[None]:
     assert target.process.poll() is None
     log = target.log.read_text()
     assert "Traceback" not in log
-    assert " ERROR " not in log
+    assert " error axon" not in log
 
 
 @pytest.mark.parametrize("name", MALFORMED)

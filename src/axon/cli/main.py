@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from axon import __version__
+from axon.version import __version__
 from axon.cli.call import call
 from axon.cli.devices import devices
 from axon.cli.keys import keys_app

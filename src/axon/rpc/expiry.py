@@ -1,8 +1,8 @@
 """Ends of time for many short pieces of work, at the price of hardly any timer.
 
-`asyncio.timeout` sets and clears a timer for each use, which costs a small call as much as all of its
-encoding. Here one timer per loop is set to the earliest end known; work that finishes in time, as
-nearly all does, only leaves a set.
+`asyncio.timeout` sets and clears a timer for each use, which costs a small call as much as all of
+its encoding. Here one timer per loop is set to the earliest end known; work that finishes in time,
+as nearly all does, only leaves a set.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Expiry:
         task, self._task = self._task, None
         if self.when is not None:
             self._alarm.release(self)
+        if not self.expired or task is None:
+            return
         # Another's cancellation, come at the same moment, goes on as one.
-        if self.expired and task is not None and task.uncancel() <= self._cancelling:
-            if kind is asyncio.CancelledError:
-                raise TimeoutError from error
+        alone = task.uncancel() <= self._cancelling
+        if alone and kind is asyncio.CancelledError:
+            raise TimeoutError from error

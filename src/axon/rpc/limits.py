@@ -19,8 +19,6 @@ class Limits:
     max_head_bytes: int = 16 << 20
     """An envelope's structure, without its arrays."""
     max_depth: int = 64
-    max_inflation: float = 256.0
-    """How many times its size a compressed body may grow to, beyond the first 16 MB."""
     max_calls: int = 1024
     """Calls running or waiting for a thread."""
     max_connections: int = 4096

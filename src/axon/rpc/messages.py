@@ -78,8 +78,8 @@ class Transport(Protocol):
     async def exchange(self, address: Address, request: Request) -> Response:
         """Send and wait for the answer's head, and body unless it streams.
 
-        Cancelling abandons the exchange and lets the other side know. Raises `ConnectFailed` when the
-        request certainly was not delivered and `ConnectionLost` when it may have been.
+        Cancelling abandons the exchange and lets the other side know. Raises `ConnectFailed` when
+        the request certainly was not delivered and `ConnectionLost` when it may have been.
         """
 
     async def listen(self, app: App, address: Address) -> Listener: ...

@@ -156,7 +156,7 @@ def _restore_remote(described: dict[str, Any], message: str) -> RemoteError:
 
 
 _NEVER = (StopIteration, StopAsyncIteration, BaseExceptionGroup)
-"""Raised from inside a coroutine the first two mean something else; a group cannot be made empty."""
+"""Raised inside a coroutine the first two mean something else; a group cannot be made empty."""
 
 
 @lru_cache(maxsize=256)

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 
-class Deadlock(RuntimeError):  # noqa: N818  (named for the condition, as in axon.errors)
+class Deadlock(RuntimeError):
     """Nothing is ready and no timer is set, yet somebody waits."""
 
 

@@ -11,13 +11,15 @@ from axon.errors import BadArguments, DeadlineExceeded, NotFound, ProtocolError
 from axon.rpc import frames, wire, zstd
 from axon.rpc.address import Address
 from axon.rpc.calling.duplex import DuplexCaller
-from axon.rpc.calling.options import Access, CallOptions, time_left
+from axon.rpc.calling.options import DEFAULT_DEADLINE_S, Access, CallOptions, time_left
 from axon.rpc.calling.profiles import Profile, Remote
 from axon.rpc.calling.sender import Sender
 from axon.rpc.expiry import Alarm
 from axon.rpc.messages import Buffer, Request, Transport, body_size
 from axon.rpc.replies import raise_for, restore_error
 from axon.rpc.security.auth import Seal
+
+_THIRTY = b"%.6g" % DEFAULT_DEADLINE_S
 
 
 class Caller:
@@ -114,7 +116,7 @@ class Caller:
         body = wire.encode([list(args), kwargs], pickling=self._access.pickling)
         headers = {b"content-type": wire.CONTENT_TYPE}
         if left is not None:
-            headers[b"axon-deadline"] = b"%.6g" % left
+            headers[b"axon-deadline"] = _THIRTY if left == DEFAULT_DEADLINE_S else b"%.6g" % left
         if options.compress:
             headers[b"accept-encoding"] = zstd.ENCODING
             if body_size(body) >= zstd.LEAST_BYTES:

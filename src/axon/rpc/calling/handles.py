@@ -71,6 +71,8 @@ def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
 class Call:
     """One call: awaitable, joinable, iterable where the function is a generator."""
 
+    __slots__ = ("__weakref__", "_begun", "_cancelled", "_future", "_outcome", "_spec")
+
     def __init__(self, spec: CallSpec, *, eager: bool = False) -> None:
         self._spec = spec
         self._future: concurrent.futures.Future[Any] | None = None

@@ -20,7 +20,7 @@ EXIT_GRACE_S = 0.5
 _reaping = threading.Lock()
 
 
-class PipeBroken(Exception):  # noqa: N818 - translated before it reaches a user
+class PipeBroken(Exception):
     """The child is gone, or as good as gone."""
 
 

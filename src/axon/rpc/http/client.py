@@ -253,8 +253,8 @@ def _is_the_peers(error: Exception) -> bool:
 
 
 def _head(host: bytes, request: Request, size: int) -> bytes:
-    parts = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, request.target, host)]
+    parts = [request.method, b" ", request.target, b" HTTP/1.1\r\nhost: ", host]
     for name, value in request.headers.items():
-        parts.append(b"%b: %b\r\n" % (name, value))
-    parts.append(b"content-length: %d\r\n\r\n" % size)
+        parts += (b"\r\n", name, b": ", value)
+    parts.append(b"\r\ncontent-length: %d\r\n\r\n" % size)
     return b"".join(parts)

@@ -11,6 +11,7 @@ import asyncio
 import mmap
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any
 
 from axon.errors import ConnectionLost
@@ -25,6 +26,7 @@ SLICE_BYTES = 1 << 20
 """How much of a large body is handed to the socket at a time."""
 _SCRATCH_BYTES = 256 << 10
 _MAPPED_BYTES = 1 << 20
+_HUGE_AFTER_BYTES = 1 << 20
 
 _local = threading.local()
 
@@ -45,18 +47,22 @@ def allocate(size: int) -> memoryview:
     """
     if size < _MAPPED_BYTES:
         return memoryview(bytearray(size))
-    region = _map_private(size)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            region.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            # Kernels built without huge pages refuse; ordinary pages work as well, only slower.
-            return memoryview(region)
-    return memoryview(region)
+    return memoryview(_map_private(size))
+
+
+def use_huge_pages(body: memoryview) -> None:
+    """Let the rest of a mapped body come in pages of megabytes, which fill far faster.
+
+    Not from the start: a few bytes of a body that never comes would cost a whole such page.
+    """
+    if hasattr(mmap, "MADV_HUGEPAGE") and isinstance(body.obj, mmap.mmap):
+        # Kernels built without huge pages refuse; ordinary pages work as well, only slower.
+        with suppress(OSError):
+            body.obj.madvise(mmap.MADV_HUGEPAGE)
 
 
 def _map_private(size: int) -> mmap.mmap:
-    """Memory of our own; the default is memory to share, which the kernel keeps far more books on."""
+    """Memory of our own; the default, memory to share, costs the kernel far more book-keeping."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size)  # Windows has no such choice.
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -120,8 +126,10 @@ class Connection(asyncio.BufferedProtocol, ABC):
 
     def _fill(self, count: int) -> None:
         """More of a body that is read straight to where it will stay."""
-        self._filled += count
-        self._body_bytes = self._filled
+        before = self._filled
+        self._body_bytes = self._filled = before + count
+        if before < _HUGE_AFTER_BYTES <= self._filled and self._target is not None:
+            use_huge_pages(self._target)
         if self._target is not None and self._filled == len(self._target):
             # The parser never saw this body's end; the next message gets a new one.
             self._direct = False

@@ -148,12 +148,12 @@ class ServerConnection(Connection):
             self._invite_body()
 
     def _judge(self, request: Request, size: int) -> Response | None:
-        unusual = self._parser.should_upgrade() or request.method not in _USUAL_METHODS
-        if unusual or size > self._limits.max_body_bytes or self._parser.get_http_version() != "1.1":
+        refusal: Response | None = None
+        usual = request.method in _USUAL_METHODS and size <= self._limits.max_body_bytes
+        usual = usual and self._parser.get_http_version() == "1.1"
+        if not usual or self._parser.should_upgrade():
             refusal = self._judge_form(request, size)
-            if refusal is not None:
-                return refusal
-        refusal = self._app.admit(request)
+        refusal = refusal or self._app.admit(request)
         if refusal is None and size > DIRECT_BYTES:
             if not self._listener.reserve(size):
                 return plain(503, _TOO_MANY_BODIES)
@@ -210,7 +210,6 @@ class ServerConnection(Connection):
     # Refusing
 
     def turn_away(self, reason: str) -> None:
-        """There is no room for this peer now."""
         self._refuse(plain(503, reason))
 
     def _refuse(self, response: Response) -> None:

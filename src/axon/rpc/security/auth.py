@@ -299,8 +299,7 @@ class _Sessions:
                 reason="replay",
             )
         session.touched_ms = now_ms
-        if sent_ms > session.latest_ms:
-            session.latest_ms = sent_ms
+        session.latest_ms = max(session.latest_ms, sent_ms)
         self._sessions[name] = session
         if len(self._sessions) > 1:
             self._sessions.move_to_end(name)
@@ -473,9 +472,7 @@ def _salted(secret: bytes, context: bytes, pieces: Pieces, salt: bytes) -> bytes
     return b"poly1305:%b:%b" % (salt, hexlify(_poly1305(key, pieces)))
 
 
-def _check_digest(
-    secret: bytes, context: bytes, pieces: Pieces, digest: bytes, whose: str
-) -> None:
+def _check_digest(secret: bytes, context: bytes, pieces: Pieces, digest: bytes, whose: str) -> None:
     name, _, rest = digest.partition(b":")
     expected = _salted(secret, context, pieces, rest.partition(b":")[0])
     if name != b"poly1305" or not hmac.compare_digest(digest, expected):

@@ -76,7 +76,7 @@ class Dispatcher:
     # Judging a request by its head
 
     def admit(self, request: Request) -> Response | None:
-        """Refuse browsers' cross-site requests and callers without a key, before any body is read."""
+        """Refuse browsers' cross-site requests and callers without a key; no body is read yet."""
         if b"origin" in request.headers:
             # A web page must not reach the worker on its visitor's machine.
             return self._refusal(request, Unauthorised("requests from web pages are not taken"))
@@ -109,9 +109,8 @@ class Dispatcher:
         except AxonError as error:
             return self._refusal(request, error)
         admission = request.context
-        if admission is None:
+        if not isinstance(admission, Admission):
             return answer
-        assert isinstance(admission, Admission)
         if isinstance(answer, Response):
             if answer.stream is None:
                 admission.sign(answer)

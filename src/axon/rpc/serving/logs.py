@@ -1,4 +1,4 @@
-"""Logs a machine can read and a person can too: `time level logger message key=value …`, or JSON."""
+"""Logs a machine can read and a person too: `time level logger message key=value …`, or JSON."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Services:
         return function
 
     def add_object(self, name: str, subject: object, *, depth: int, executor: Executor) -> None:
-        """Expose an object: itself if callable, its public methods, and so on down `depth` levels."""
+        """Expose an object: itself if callable, its public methods, and so on, `depth` levels."""
         if depth < 1:
             raise ConfigurationError(f"depth must be at least 1, got {depth}")
         found = dict(_exposable(name, subject, depth, seen=frozenset()))

@@ -81,7 +81,9 @@ def _progress_body(call: ActiveCall, value: Any) -> Pieces:
         return value_body(value, as_json=call.form.as_json, pickling=call.form.pickling)
     except CannotTravel as error:
         # Progress is told to people; one that cannot travel is no reason to lose the call.
-        return value_body(f"progress that cannot travel: {error.message}", as_json=call.form.as_json)
+        return value_body(
+            f"progress that cannot travel: {error.message}", as_json=call.form.as_json
+        )
 
 
 def _packer(call: ActiveCall, request: Request) -> Packer:

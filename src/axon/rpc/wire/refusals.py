@@ -37,7 +37,7 @@ _HINTS: tuple[tuple[tuple[type, ...], str], ...] = (
 )
 
 
-class Stuck(Exception):  # noqa: N818 - never leaves the wire; `CannotTravel` is the error
+class Stuck(Exception):
     """A value that cannot be written, gathering its path while the walk unwinds.
 
     Only a failing walk pays for the path this way; a walk that succeeds keeps no track of it.
