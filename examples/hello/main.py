@@ -67,9 +67,9 @@ def watch_training(address: str) -> None:
     """A long call reports while it runs, and its connection is free meanwhile."""
     stub = axon.client.get_stub(address, stub_type=axon.client.SyncStub, duplex=True)
     report = axon.client.get_stub(address, stub_type=axon.client.SyncStub)
-    final = stub.train.options(progress=lambda at: console.print("  progress", at))(3)
+    final = stub.train.options(progress=lambda at: console.print(f"  progress {at}"))(3)
     console.print(f"trained on the worker, final loss {final:.3f}")
-    console.print("a generator, item by item:", list(report.readings(5)))
+    console.print(f"a generator, item by item: {list(report.readings(5))}")
 
 
 def move_array(address: str) -> None:

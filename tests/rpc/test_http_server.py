@@ -45,6 +45,8 @@ class Mirror:
 
     handled: list[Request] = field(default_factory=list)
     cancelled: int = 0
+    slow_bytes: int = 0
+    parting: Callable[[], None] | None = None
 
     def admit(self, request: Request) -> Response | None:
         return Response(401, {}, (b"no",)) if b"origin" in request.headers else None
@@ -72,7 +74,9 @@ class Mirror:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return Response(200, {}, (b"slow",))
+        if self.parting is not None:
+            self.parting()
+        return Response(200, {}, (b"slow" + bytes(self.slow_bytes),))
 
 
 async def _breaks() -> Response:
@@ -477,7 +481,7 @@ def test_slow_peers_are_cut_off_and_told(loop: str) -> None:
         assert list(outcomes) == [
             ([], b""),
             ([408], b"headers too slow"),
-            ([408], b"headers too slow"),
+            ([], b""),  # Empty lines begin no request: such a peer is only idle.
             ([408], b"body stalled"),
             ([408], b"body too slow"),
             ([200], b"[1]"),
@@ -615,6 +619,25 @@ def test_a_peer_that_leaves_cancels_its_work(loop: str) -> None:
         await stage.settled()
         await asyncio.sleep(0)
         assert stage.app.cancelled == 1
+
+    play(main, loop)
+
+
+@every_loop
+def test_an_answer_ready_as_its_peer_leaves_goes_nowhere(loop: str) -> None:
+    async def main(stage: Scene) -> None:
+        def leave() -> None:
+            # Closed, and not yet told so: the gap between the two is a turn of the loop.
+            for link in stage.listener.connections:
+                link._transport.abort()
+
+        for size in (4, 200_000):
+            stage.app.parting, stage.app.slow_bytes = leave, size
+            async with connected(stage.address) as peer:
+                await peer.send(request(b"/slow?0.02") * 3)
+                assert await peer.ended() == []
+            await stage.settled()
+        await stage.alive()
 
     play(main, loop)
 

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from axon.version import __version__
 from axon.cli.call import call
 from axon.cli.devices import devices
 from axon.cli.keys import keys_app
@@ -25,6 +24,7 @@ from axon.errors import (
     DeadlineExceeded,
     Unauthorised,
 )
+from axon.version import __version__
 
 EXIT_CODES: tuple[tuple[type[AxonError], int], ...] = (
     (ConfigurationError, 2),

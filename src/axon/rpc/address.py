@@ -20,14 +20,11 @@ class Address:
     port: int = DEFAULT_PORT
     scheme: str = "http"
     path: str = ""
-    _hash: int = field(init=False, repr=False, compare=False)
+    key: str = field(init=False, repr=False, compare=False)
+    """The worker alone, as text: what connections are kept under, at no cost of hashing."""
 
     def __post_init__(self) -> None:
-        # Taken once: connections and profiles are looked up by address at every call.
-        object.__setattr__(self, "_hash", hash((self.host, self.port, self.scheme, self.path)))
-
-    def __hash__(self) -> int:
-        return self._hash
+        object.__setattr__(self, "key", f"{self.scheme} {self.host} {self.port}")
 
     @classmethod
     def parse(cls, text: str | Address, *, port: int | None = None) -> Address:
@@ -63,8 +60,8 @@ class Address:
 
     @property
     def origin(self) -> Address:
-        """The worker alone: the key under which connections and profiles are kept."""
-        return replace(self, path="")
+        """The worker alone, without a path."""
+        return self if not self.path else replace(self, path="")
 
     @property
     def is_loopback(self) -> bool:

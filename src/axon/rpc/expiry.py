@@ -16,9 +16,9 @@ class Alarm:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[Expiry] = set()
+        self.waiting: set[Expiry] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = float("inf")
+        self.rings_at = float("inf")
 
     def after(self, seconds: float | None) -> Expiry:
         """A scope that ends so many seconds from now, or never."""
@@ -28,31 +28,25 @@ class Alarm:
         """A scope that ends at a time of the loop's clock, or never."""
         return Expiry(self, when)
 
-    def watch(self, expiry: Expiry, when: float) -> None:
-        """Ring for it; the timer is moved only if it would come too late."""
-        self._waiting.add(expiry)
-        if when < self._rings_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._rings_at = when
-            self._timer = self._loop.call_at(when, self._ring)
-
-    def release(self, expiry: Expiry) -> None:
-        """It ended by itself."""
-        self._waiting.discard(expiry)
+    def ring_at(self, when: float) -> None:
+        """Move the timer, which would come too late."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.rings_at = when
+        self._timer = self._loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        self._timer, self._rings_at = None, float("inf")
+        self._timer, self.rings_at = None, float("inf")
         # A loop's timers may run a clock tick early.
         now = self._loop.time() + 1e-3
         # In order of their ends, so that a simulation always stops the same one first.
-        for expiry in sorted(self._waiting, key=lambda expiry: expiry.order):
+        for expiry in sorted(self.waiting, key=lambda expiry: expiry.order):
             if expiry.when is not None and expiry.when <= now:
                 expiry.end()
-        left = [expiry.when for expiry in self._waiting if expiry.when is not None]
+        left = [expiry.when for expiry in self.waiting if expiry.when is not None]
         if left:
-            self._rings_at = min(left)
-            self._timer = self._loop.call_at(self._rings_at, self._ring)
+            self.rings_at = min(left)
+            self._timer = self._loop.call_at(self.rings_at, self._ring)
 
 
 class Expiry:
@@ -80,12 +74,15 @@ class Expiry:
         if task is not None:
             self._cancelling = task.cancelling()
         if self.when is not None:
-            self._alarm.watch(self, self.when)
+            alarm = self._alarm
+            alarm.waiting.add(self)
+            if self.when < alarm.rings_at:
+                alarm.ring_at(self.when)
         return self
 
     def end(self) -> None:
         """Now, rather than later."""
-        self._alarm.release(self)
+        self._alarm.waiting.discard(self)
         if not self.expired and self._task is not None:
             self.expired = True
             self._task.cancel()
@@ -98,7 +95,7 @@ class Expiry:
     ) -> None:
         task, self._task = self._task, None
         if self.when is not None:
-            self._alarm.release(self)
+            self._alarm.waiting.discard(self)
         if not self.expired or task is None:
             return
         # Another's cancellation, come at the same moment, goes on as one.

@@ -16,6 +16,8 @@ JSON = b"application/json"
 _MOST_TEXT = 16 << 10
 """Of a message or a traceback; an error must not be the largest thing on the wire."""
 
+_MOST_NOTES = 32
+
 # One table: the code on the wire, the HTTP status for everyone else, the class for us.
 _CODES: dict[str, tuple[int, type[AxonError]]] = {
     "remote": (500, RemoteError),
@@ -44,9 +46,10 @@ def value_body(value: object, *, as_json: bool, pickling: bool = False) -> Piece
 
 def value_response(value: object, *, as_json: bool, pickling: bool = False) -> Response:
     """A function's result."""
-    kind = JSON if as_json else wire.CONTENT_TYPE
-    body = value_body(value, as_json=as_json, pickling=pickling)
-    return Response(200, {b"content-type": kind}, body)
+    if as_json:
+        return Response(200, {b"content-type": JSON}, (wire.to_json(value),))
+    body = wire.encode(value, pickling=pickling)
+    return Response(200, {b"content-type": wire.CONTENT_TYPE}, body)
 
 
 def error_response(error: AxonError, *, as_json: bool) -> Response:
@@ -62,15 +65,31 @@ def error_response(error: AxonError, *, as_json: bool) -> Response:
 
 def remote_response(error: BaseException, *, as_json: bool) -> Response:
     """What a function raised; ours or not, to the caller it is a remote error."""
+    name, module = type(error).__qualname__, type(error).__module__
+    message = _message(error)
+    if isinstance(error, RemoteError):
+        # It came from a worker further on: what was raised there is what its caller is told.
+        name, message = error.type_name, error.message
+        module = "builtins" if _remote_class(name) is type(error) else module
     described = {
         "code": "remote",
-        "type": type(error).__qualname__,
-        "module": type(error).__module__,
-        "message": _clip(_message(error)),
+        "type": name,
+        "module": module,
+        "message": _clip(message),
         "traceback": _clip(_traceback(error), keep_end=True),
-        "notes": [_clip(str(note)) for note in getattr(error, "__notes__", ())][:32],
+        "notes": [_clip(note) for note in _notes(error)],
     }
     return _described_response(described, as_json=as_json)
+
+
+def as_remote(error: BaseException) -> RemoteError:
+    """One that must not be raised here, such as `SystemExit`, in a form that may."""
+    return RemoteError(
+        _message(error),
+        type_name=type(error).__qualname__,
+        remote_traceback=_traceback(error),
+        notes=_notes(error),
+    )
 
 
 def _described_response(described: dict[str, Any], *, as_json: bool) -> Response:
@@ -90,15 +109,29 @@ def code_of(error: AxonError) -> str:
 
 
 def _message(error: BaseException) -> str:
+    return _text(error, type(error).__qualname__)
+
+
+def _text(value: object, name: str) -> str:
     try:
-        return str(error)
+        return str(value)
     except Exception as broken:
-        return f"<{type(error).__qualname__} whose text fails with {type(broken).__name__}>"
+        return f"<{name} whose text fails with {type(broken).__name__}>"
+
+
+def _notes(error: BaseException) -> list[str]:
+    """Its notes, less the one that repeats the traceback; anyone may set them to anything."""
+    notes = getattr(error, "__notes__", ())
+    if not isinstance(notes, (list, tuple)):
+        return []
+    texts = [_text(note, "note") for note in notes[:_MOST_NOTES]]
+    repeated = error.remote_traceback if isinstance(error, RemoteError) else ""
+    return [text for text in texts if not repeated or repeated not in text]
 
 
 def _traceback(error: BaseException) -> str:
-    kept: str | None = getattr(error, "remote_traceback", None)
-    if kept:
+    kept = getattr(error, "remote_traceback", None)
+    if isinstance(kept, str) and kept:
         return kept
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 

@@ -47,6 +47,8 @@ class Caller:
         left = time_left(options)
         try:
             with self._alarm.after(left) as expiry:
+                if left == 0:
+                    await _until_ended()
                 # Whoever had the description has checked against it.
                 if type(function) is not Remote:
                     function = await self._checked(origin, function, args, kwargs)
@@ -78,6 +80,8 @@ class Caller:
         left = time_left(options)
         end = None if left is None else asyncio.get_running_loop().time() + left
         with _deadline_named(origin, function, left), self._alarm.at(end):
+            if left == 0:
+                await _until_ended()
             remote = await self._checked(origin, function, args, kwargs)
             request = self._request(remote, args, kwargs, options, left)
             source = await self._frames(origin, request)
@@ -113,7 +117,7 @@ class Caller:
         options: CallOptions,
         left: float | None,
     ) -> Request:
-        body = wire.encode([list(args), kwargs], pickling=self._access.pickling)
+        body = wire.encode_call(args, kwargs, pickling=self._access.pickling)
         headers = {b"content-type": wire.CONTENT_TYPE}
         if left is not None:
             headers[b"axon-deadline"] = _THIRTY if left == DEFAULT_DEADLINE_S else b"%.6g" % left
@@ -161,6 +165,11 @@ class Caller:
         """Say what is left to say, then let go of every connection."""
         await self._duplex.close()
         await self._sender.transport.close()
+
+
+async def _until_ended() -> None:
+    """A call whose time is up is not sent; whichever scope around it ends first says so."""
+    await asyncio.get_running_loop().create_future()
 
 
 def _refuse_generator(remote: Remote) -> None:

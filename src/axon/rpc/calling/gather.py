@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from axon.errors import AxonError, ConfigurationError, QuorumNotReached
-from axon.rpc.calling.background import background
-from axon.rpc.calling.handles import Call
+from axon.rpc.calling.handles import Call, run_blocking
 from axon.rpc.calling.options import UNSET, CallOptions, Unset, time_left
 from axon.values import Failure
 
@@ -57,14 +56,16 @@ class Gathering:
 
     def join(self) -> Answers:
         """Wait for the answers, blocking this thread."""
-        return background().submit(self._collect()).result()
+        return run_blocking(self._collect())  # type: ignore[no-any-return]
 
     async def _collect(self) -> Answers:
         tally = _Tally(self._calls, self._quorum)
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(self._deadline_s) as scope:
                 await tally.enough
         except TimeoutError:
+            if not scope.expired():
+                raise  # A bug that a call raised, not our own end.
             tally.late("deadline")
         finally:
             await tally.call_off()

@@ -71,19 +71,24 @@ def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
 class Call:
     """One call: awaitable, joinable, iterable where the function is a generator."""
 
-    __slots__ = ("__weakref__", "_begun", "_cancelled", "_future", "_outcome", "_spec")
+    __slots__ = ("__weakref__", "_begun", "_cancelled", "_future", "_outcome", "_spec", "_struck",
+                 "_task")  # fmt: skip
 
     def __init__(self, spec: CallSpec, *, eager: bool = False) -> None:
         self._spec = spec
         self._future: concurrent.futures.Future[Any] | None = None
         self._begun = False
         self._cancelled = False
+        self._struck = False
+        self._task: asyncio.Task[Any] | None = None
         self._outcome: tuple[Any, BaseException | None] | None = None
-        if not spec.streams and (eager or not _in_loop()):
+        if (eager or asyncio._get_running_loop() is None) and not spec.streams:
             self._start()
 
     def _start(self) -> concurrent.futures.Future[Any]:
         if self._future is None:
+            if self._cancelled:
+                raise CallCancelled("cancelled before it was sent")
             if self._begun:
                 raise RuntimeError(f"{self!r} is being awaited elsewhere and cannot be joined")
             self._begun = True
@@ -98,7 +103,17 @@ class Call:
         return self._await_here().__await__()
 
     async def _from_background(self, future: concurrent.futures.Future[Any]) -> Any:
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if self._is_ours():
+                raise CallCancelled("the call was cancelled") from None
+            raise
+
+    def _is_ours(self) -> bool:
+        """Whether a cancellation is that of `cancel`, not of whoever awaits the call."""
+        task = asyncio.current_task()
+        return self._cancelled and (task is None or not task.cancelling())
 
     async def _await_here(self) -> Any:
         if self._outcome is None:
@@ -107,6 +122,7 @@ class Call:
             if self._begun:
                 raise RuntimeError(f"{self!r} is already being awaited; share a task instead")
             self._begun = True
+            self._task = asyncio.current_task()
             spec = self._spec
             try:
                 caller = recent_caller(spec.access) or await caller_for(spec.access)
@@ -115,12 +131,22 @@ class Call:
                 )
                 self._outcome = (value, None)
             except BaseException as error:
-                self._outcome = (None, error)
-                raise
+                self._outcome = (None, self._explained(error))
+            finally:
+                self._task = None
         value, failure = self._outcome
         if failure is not None:
             raise failure
         return value
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """The error as it is told: a cancellation by `cancel` is the call's, not the task's."""
+        if not isinstance(error, asyncio.CancelledError) or not self._struck:
+            return error
+        task = self._task
+        if task is not None and task.uncancel() > 0:
+            return error  # The task itself was cancelled as well, and that goes on.
+        return CallCancelled("the call was cancelled")
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self._spec.items()
@@ -171,9 +197,20 @@ class Call:
 
     def cancel(self) -> None:
         """Stop the call here and on the worker."""
+        if self._cancelled:
+            return
         self._cancelled = True
         if self._future is not None:
             self._future.cancel()
+        task = self._task
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(self._stop_awaiting, task)
+
+    def _stop_awaiting(self, task: asyncio.Task[Any]) -> None:
+        # The task goes on with other things once the call is done; those are not to be stopped.
+        if self._task is task:
+            self._struck = True
+            task.cancel()
 
     def done(self) -> bool:
         """Whether its outcome is known."""

@@ -24,10 +24,8 @@ class Remote:
     signature: inspect.Signature | None
     positional: tuple[int, int]
     """How few and how many positional arguments alone certainly fit."""
-
-    @property
-    def streams(self) -> bool:
-        return self.kind in ("generator", "async generator")
+    streams: bool
+    """Whether its result is a stream of items."""
 
     def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse arguments that cannot fit, before anything is sent."""
@@ -70,7 +68,10 @@ def _remote(path: str, entry: dict[str, Any]) -> Remote:
     described = entry["signature"]
     signature = None if described is None else restore(described)
     least, most = (0, -1) if signature is None else _positional(signature)
-    return Remote(path, target_of(path), entry["kind"], entry["doc"], signature, (least, most))
+    streams = entry["kind"] in ("generator", "async generator")
+    return Remote(
+        path, target_of(path), entry["kind"], entry["doc"], signature, (least, most), streams
+    )
 
 
 def _positional(signature: inspect.Signature) -> tuple[int, int]:

@@ -44,8 +44,6 @@ def head_of(response: Response, *, keep_alive: bool) -> bytes:
     if b"content-length" not in headers and b"transfer-encoding" not in headers:
         headers[b"content-length"] = b"%d" % body_size(response.body)
     for name, value in headers.items():
-        parts.append(b"%b: %b\r\n" % (name, value))
-    if not keep_alive:
-        parts.append(b"connection: close\r\n")
-    parts.append(b"\r\n")
+        parts += (name, b": ", value, b"\r\n")
+    parts.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
     return b"".join(parts)

@@ -38,7 +38,8 @@ class ClientConnection(Connection):
 
     async def exchange(self, host: bytes, request: Request) -> Response:
         """Send, and wait for the answer; a stream's answer comes when its headers have."""
-        answer = self._answer = self._loop.create_future()
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
         body = request.body
         size = body_size(body)
         head = _head(host, request, size)

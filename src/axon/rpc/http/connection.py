@@ -87,6 +87,7 @@ class Connection(asyncio.BufferedProtocol, ABC):
         self._target: memoryview | None = None
         self._filled = 0
         self._direct = False
+        self._discarding = False
         self._keep_alive = True
         self._can_write: asyncio.Future[None] | None = None
         self._written_bytes = 0
@@ -107,6 +108,9 @@ class Connection(asyncio.BufferedProtocol, ABC):
         if self._direct:
             self._fill(count)
             return
+        if self._discarding:
+            self._discard(count)
+            return
         if self._parser is None:
             self._parser = self._new_parser()
         self._heard = False
@@ -123,6 +127,9 @@ class Connection(asyncio.BufferedProtocol, ABC):
             self._count_silence(count)
         if self._target is not None and self._filled < len(self._target):
             self._direct = True
+
+    def _discard(self, count: int) -> None:
+        """What came after we stopped caring; only a server has reason to go on listening."""
 
     def _fill(self, count: int) -> None:
         """More of a body that is read straight to where it will stay."""
@@ -240,7 +247,7 @@ class Connection(asyncio.BufferedProtocol, ABC):
         """Write one buffer in slices, waiting whenever the socket has enough of them."""
         view = memoryview(data)
         for start in range(0, len(view), SLICE_BYTES):
-            if self.lost:
+            if self.lost or self._transport.is_closing():
                 raise ConnectionLost("the connection closed while a body was being sent")
             part = view[start : start + SLICE_BYTES]
             self._written_bytes += part.nbytes

@@ -83,11 +83,12 @@ class HttpListener:
                     return
         newcomer.turn_away("too many connections")
 
-    def woke(self, connection: ServerConnection) -> None:
-        self._strangers.pop(connection, None)
-        self._idle.pop(connection, None)
-
     def rested(self, connection: ServerConnection) -> None:
+        """It was answered: from now on it is known, and the last that has to make room."""
+        if connection.served == 1:
+            self._strangers.pop(connection, None)
+        else:
+            self._idle.pop(connection, None)
         self._idle[connection] = None
 
     def dismissed(self, connection: ServerConnection) -> None:

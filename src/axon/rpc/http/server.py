@@ -34,9 +34,8 @@ _QUEUED = 8
 """Pipelined requests read ahead on one connection before we stop reading."""
 _VERSIONS = ("1.1", "1.0")
 _NO_UPGRADES = "protocol upgrades are not offered"
-_TOO_MANY_BODIES = "too many large bodies are being received at once"
-_LINGER_S = 1.0
 _USUAL_METHODS = frozenset((b"GET", b"POST", b"DELETE"))
+_LINGER_S = 1.0
 _LINGER_BYTES = 16 << 20
 
 
@@ -51,7 +50,6 @@ class ServerConnection(Connection):
         self._request: Request | None = None
         self._queue: deque[tuple[Request, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._discarding = False
         self._refusal: Response | None = None
         self._held_back = False
         self._owes_continue = False
@@ -73,34 +71,19 @@ class ServerConnection(Connection):
 
     # Reading a request
 
-    def buffer_updated(self, count: int) -> None:
-        if self._discarding:
-            self._discard(count)
-            return
-        if not self.reading:
-            self._start_reading()
-        super().buffer_updated(count)
-        if self._discarding:
-            # It holds whatever was too long to take, and nothing more will be parsed.
-            self._parser = None
-
     def _discard(self, count: int) -> None:
+        self._parser = None  # It may hold what was too long to take.
         self._body_bytes += count
         if self._body_bytes > _LINGER_BYTES:
             # Not a reset: the peer may still be on its way to reading why it was refused.
             self._hold_back()
 
-    def _start_reading(self) -> None:
-        self.reading = True
-        self._patience.restart(self._loop.time())
-        self._listener.woke(self)
-
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._url = b""
         self._owes_continue = False
-        if not self.reading:
-            self._start_reading()  # Pipelined: it came in the same read as the one before.
+        self.reading = True
+        self._patience.restart(self._loop.time())
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -114,15 +97,15 @@ class ServerConnection(Connection):
         super().on_body(data)
         if self._body_bytes > self._limits.max_body_bytes:
             self._refuse(plain(413, "body too large"))
-        elif self._target is None and self._body_bytes > DIRECT_BYTES and not self._reserve(data):
-            self._refuse(plain(503, _TOO_MANY_BODIES))
+        elif self._target is None and self._body_bytes > DIRECT_BYTES:
+            # A body that never said how long it would be counts as it comes.
+            self._reserve(len(data))
 
-    def _reserve(self, data: bytes) -> bool:
-        """Count what came of a body that never said how long it would be."""
-        if not self._listener.reserve(len(data)):
-            return False
-        self._reserved += len(data)
-        return True
+    def _reserve(self, size: int) -> None:
+        if self._listener.reserve(size):
+            self._reserved += size
+        else:
+            self._refuse(plain(503, "too many large bodies are being received at once"))
 
     def _on_large_head(self) -> None:
         limit = self._limits.max_header_bytes
@@ -136,6 +119,9 @@ class ServerConnection(Connection):
         refusal = self._judge(request, size)
         if refusal is not None:
             self._refuse(refusal)
+        elif size > DIRECT_BYTES:
+            self._reserve(size)
+        if self._discarding:
             return
         try:
             self._expect_body(size)
@@ -153,12 +139,7 @@ class ServerConnection(Connection):
         usual = usual and self._parser.get_http_version() == "1.1"
         if not usual or self._parser.should_upgrade():
             refusal = self._judge_form(request, size)
-        refusal = refusal or self._app.admit(request)
-        if refusal is None and size > DIRECT_BYTES:
-            if not self._listener.reserve(size):
-                return plain(503, _TOO_MANY_BODIES)
-            self._reserved = size
-        return refusal
+        return refusal or self._app.admit(request)
 
     def _judge_form(self, request: Request, size: int) -> Response | None:
         """What HTTP allows and we do not do, and what is more than we take."""
@@ -181,7 +162,8 @@ class ServerConnection(Connection):
         if self._discarding or request is None or self._transport.is_closing():
             return
         request.body = self._take_body()
-        self._release()
+        if self._reserved:
+            self._release()
         if not self.busy and not self._queue and self._can_write is None:
             self._run(request, self._keep_alive)
             return
@@ -273,7 +255,7 @@ class ServerConnection(Connection):
         try:
             await self._send(await response_of(answer), keep_alive)
         except ConnectionLost:
-            return  # Cut off for not taking it; there is nobody left to tell.
+            return  # There is nobody left to tell.
         except asyncio.CancelledError:
             # Ours when the peer left, else the app's own: a peer must not wait for it for ever.
             self.abort()
@@ -292,7 +274,8 @@ class ServerConnection(Connection):
         size = body_size(response.body)
         head = self._head_for(response, size, keep_alive)
         if size <= JOIN_BYTES:
-            self._write_small(head, response.body, size)
+            if not self._transport.is_closing():  # The peer may have left this very moment.
+                self._write_small(head, response.body, size)
         else:
             await self._write_large(head, response.body)
 
@@ -339,13 +322,13 @@ class ServerConnection(Connection):
 
     def _next(self) -> None:
         """Run the next pipelined request, unless its peer takes no answers."""
-        if self.busy or not self._queue or self._can_write is not None:
+        held = self._can_write is not None or self._transport.is_closing()
+        if self.busy or held or not self._queue:
             return
         request, keep_alive = self._queue.popleft()
         if not self._queue and self._held_back and not self._discarding:
             self._held_back = False
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
+            self._transport.resume_reading()
         self._run(request, keep_alive)
 
     def resume_writing(self) -> None:

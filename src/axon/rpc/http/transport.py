@@ -50,13 +50,13 @@ class HttpTransport:
         self._limits = limits or Limits()
         self._client_tls = client_tls
         self._worker_tls = worker_tls
-        self._pools: dict[Address, _Pool] = {}
+        self._pools: dict[str, _Pool] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def exchange(self, address: Address, request: Request) -> Response:
-        pool = self._pools.get(address)
+        pool = self._pools.get(address.key)
         if pool is None:
-            pool = self._pools[address] = _Pool(address.netloc.encode())
+            pool = self._pools[address.key] = _Pool(address.netloc.encode())
         connection = self._reuse(pool) or await self._acquire(pool, address)
         try:
             response = await connection.exchange(pool.host, request)
@@ -73,7 +73,7 @@ class HttpTransport:
         free = pool.free
         while free:
             connection = free.pop()
-            if not connection.closing:
+            if not connection.lost and not connection.closing:
                 if connection._loop.time() - connection.idle_since < CLIENT_IDLE_S:
                     return connection
                 connection.close()
@@ -101,7 +101,7 @@ class HttpTransport:
             pool.count -= 1
             pool.wake()
             if not pool.count and not pool.waiting:
-                self._pools.pop(address, None)
+                self._pools.pop(address.key, None)
             raise
 
     def _give_back(self, pool: _Pool, connection: ClientConnection) -> None:
@@ -123,14 +123,14 @@ class HttpTransport:
         """
         loop = asyncio.get_running_loop()
         self._sweeper = None
-        for address, pool in list(self._pools.items()):
+        for key, pool in list(self._pools.items()):
             for connection in list(pool.free):
                 if connection.closing or loop.time() - connection.idle_since >= CLIENT_IDLE_S:
                     pool.free.remove(connection)
                     connection.close()
                     pool.count -= 1
             if not pool.count and not pool.waiting:
-                del self._pools[address]
+                del self._pools[key]
         if self._pools:
             self._sweeper = loop.call_later(CLIENT_IDLE_S, self._sweep)
 

@@ -57,8 +57,9 @@ def decode_call(body: Buffer, function: Function, *, limits: Limits, pickling: b
         max_depth=limits.max_depth,
     )
     match value:
-        case [list() as args, dict() as kwargs] if all(type(name) is str for name in kwargs):
-            return args, kwargs
+        case [list() as args, dict() as kwargs]:
+            if not kwargs or all(type(name) is str for name in kwargs):
+                return args, kwargs
     raise ProtocolError("a call's body is [arguments, keyword arguments]")
 
 

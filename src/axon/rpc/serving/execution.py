@@ -13,7 +13,7 @@ from axon.errors import AxonError, BadArguments, CallCancelled, CannotTravel, De
 from axon.rpc.executors import ProcessPool, Running, ThreadPool, current
 from axon.rpc.expiry import Alarm, Expiry
 from axon.rpc.messages import Response
-from axon.rpc.replies import error_response, remote_response, value_response
+from axon.rpc.replies import as_remote, error_response, remote_response, value_response
 from axon.rpc.serving.service import Function
 
 log = logging.getLogger("axon.calls")
@@ -96,7 +96,10 @@ class Engine:
         began = time.perf_counter()
         try:
             response = self._answer(function, function.call(*args, **kwargs), form)
-        except Exception as error:
+        except asyncio.CancelledError:
+            response = _cancelled_itself(function, form)
+        except BaseException as error:
+            # Even SystemExit: it belongs to the caller, and the worker goes on.
             response = self._raised(function, args, kwargs, error, form)
         function.tally.count(response, time.perf_counter() - began)
         return response
@@ -127,9 +130,9 @@ class Engine:
             if task is None or task.cancelling():
                 raise
             # Nobody cancelled us, so the function raised it, and its caller still waits.
-            cancelled = CallCancelled(f"{call.function.path} cancelled itself")
-            return error_response(cancelled, as_json=call.form.as_json)
-        except Exception as error:
+            return _cancelled_itself(call.function, call.form)
+        except BaseException as error:
+            # Even SystemExit, which would otherwise end the loop and every other call with it.
             return self._raised(call.function, call.args, call.kwargs, error, call.form)
 
     async def _value(self, call: ActiveCall) -> Any:
@@ -163,6 +166,8 @@ class Engine:
                     if call.ended is None and not (call.scope and call.scope.expired):
                         raise  # The function's own.
                     raise call.why_ended() from error
+                except (SystemExit, KeyboardInterrupt) as error:
+                    raise as_remote(error) from error  # Told to the caller; the worker goes on.
                 call.scope = None
                 yield item
         finally:
@@ -193,7 +198,7 @@ class Engine:
         function: Function,
         args: list[Any],
         kwargs: dict[str, Any],
-        error: Exception,
+        error: BaseException,
         form: Form,
     ) -> Response:
         if isinstance(error, TypeError) and function.signature is not None:
@@ -231,6 +236,11 @@ class Engine:
     def close(self) -> None:
         self._threads.close()
         self._processes.close()
+
+
+def _cancelled_itself(function: Function, form: Form) -> Response:
+    cancelled = CallCancelled(f"{function.path} cancelled itself")
+    return error_response(cancelled, as_json=form.as_json)
 
 
 async def _on_loop(

@@ -36,11 +36,12 @@ class Function:
     types: Types
     hints: dict[str, Any] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally, compare=False)
+    at_once: bool = field(init=False)
+    """Whether it is run where its request arrives, and its answer sent from there."""
 
-    @property
-    def at_once(self) -> bool:
-        """Whether it is run where its request arrives, and its answer sent from there."""
-        return self.executor == "inline" and self.kind == "function"
+    def __post_init__(self) -> None:
+        at_once = self.executor == "inline" and self.kind == "function"
+        object.__setattr__(self, "at_once", at_once)
 
     @property
     def streams(self) -> bool:
@@ -75,8 +76,13 @@ def make_function(path: str, call: Callable[..., Any], executor: Executor) -> Fu
     )
 
 
+def _code(call: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs when it is called; an object's own annotations say nothing of its arguments."""
+    return call if inspect.isroutine(call) else getattr(call, "__call__", call)  # noqa: B004
+
+
 def _kind(call: Callable[..., Any]) -> Kind:
-    function = call if inspect.isroutine(call) else getattr(call, "__call__", call)  # noqa: B004
+    function = _code(call)
     if inspect.isasyncgenfunction(function):
         return "async generator"
     if inspect.isgeneratorfunction(function):
@@ -86,7 +92,7 @@ def _kind(call: Callable[..., Any]) -> Kind:
 
 def _hints(call: Callable[..., Any]) -> dict[str, Any]:
     try:
-        hints = get_type_hints(call)
+        hints = get_type_hints(_code(call))
     except (NameError, TypeError, AttributeError):
         return {}  # A hint that cannot be resolved here only means no conversion from JSON.
     hints.pop("return", None)

@@ -29,12 +29,12 @@ import msgspec
 
 from axon.errors import AxonError, CannotTravel, ProtocolError, TooLarge, VersionMismatch
 from axon.rpc.messages import Buffer
-from axon.rpc.wire.codes import MAX_DEPTH
+from axon.rpc.wire.codes import INLINE_BYTES, MAX_DEPTH
 from axon.rpc.wire.json_values import convert, from_json, to_json
 from axon.rpc.wire.reader import Reader
 from axon.rpc.wire.refusals import Stuck
 from axon.rpc.wire.types import LOADED, REGISTERED, Types, register
-from axon.rpc.wire.writer import ENCODER, Writer, is_plain
+from axon.rpc.wire.writer import ENCODER, SCALARS, Writer, is_plain
 
 __all__ = [
     "CONTENT_TYPE",
@@ -45,6 +45,7 @@ __all__ = [
     "convert",
     "decode",
     "encode",
+    "encode_call",
     "from_json",
     "register",
     "to_json",
@@ -56,6 +57,7 @@ CONTENT_TYPE = b"application/axon"
 _MAGIC = b"AXN"
 _PREFIX = struct.Struct("<3sBIII")
 _ALIGNMENT = 64
+_FEW = 8
 _JOINED_BYTES = 1 << 16
 """Up to here a head is joined to its prefix: one small copy is cheaper than a second write."""
 
@@ -93,6 +95,24 @@ def _encoded(value: object, pickling: bool) -> list[Buffer]:
     except (OverflowError, UnicodeEncodeError):
         # Bulk checks trust ints to fit 64 bits and strs to be whole; this value needs a close look.
         return _written(value, Writer(pickling=pickling, exact=True))
+
+
+def encode_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any], *, pickling: bool = False
+) -> list[Buffer]:
+    """`encode` of `[args, kwargs]`, with a short way for the few plain values most calls have."""
+    if len(args) <= _FEW and not kwargs:
+        for value in args:
+            kind = type(value)
+            if kind not in SCALARS and not (kind is str and len(value) <= INLINE_BYTES):
+                break
+        else:
+            try:
+                head = ENCODER.encode((args, kwargs))
+            except (OverflowError, UnicodeEncodeError):
+                return encode([list(args), kwargs], pickling=pickling)
+            return [_PREFIX.pack(_MAGIC, VERSION, len(head), 0, 0) + head]
+    return encode([list(args), kwargs], pickling=pickling)
 
 
 def _written(value: object, writer: Writer) -> list[Buffer]:
