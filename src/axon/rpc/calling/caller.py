@@ -11,7 +11,13 @@ from axon.errors import BadArguments, DeadlineExceeded, NotFound, ProtocolError
 from axon.rpc import frames, wire, zstd
 from axon.rpc.address import Address
 from axon.rpc.calling.duplex import DuplexCaller
-from axon.rpc.calling.options import DEFAULT_DEADLINE_S, Access, CallOptions, time_left
+from axon.rpc.calling.options import (
+    DEFAULT_DEADLINE_S,
+    Access,
+    CallOptions,
+    give_way,
+    time_left,
+)
 from axon.rpc.calling.profiles import Profile, Remote
 from axon.rpc.calling.sender import Sender
 from axon.rpc.expiry import Alarm
@@ -61,8 +67,11 @@ class Caller:
                     return await self._progressing(origin, request, options)
                 return self._sender.value(await self._sender.send(origin, request))
         except TimeoutError as error:
-            if not expiry.expired:
+            if not expiry.expired and not isinstance(error, DeadlineExceeded):
                 raise  # The function's own, or that of a scope around us.
+            await give_way()
+            if not expiry.expired:
+                raise  # The worker saw the end before us.
             raise _late(origin, function, left) from error
         except (NotFound, BadArguments):
             self._sender.forget(origin)

@@ -24,7 +24,10 @@ class Inbox:
 
     def __init__(self, keyring: Keyring | None) -> None:
         self.boot = os.urandom(8).hex().encode()
-        self._verifier = Verifier(keyring, boot=self.boot) if keyring else None
+        self._verifier: Verifier | None = None
+        if keyring is not None:
+            # A worker answers by the key it was called with; holders of our others have no say.
+            self._verifier = Verifier(Keyring([keyring.only()]), boot=self.boot)
         # More than one where the same id is waited for twice, as when a call is made again.
         self._expected: dict[bytes, dict[asyncio.Future[Response], Report | None]] = {}
         self._listeners: dict[str, Listener] = {}

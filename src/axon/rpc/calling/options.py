@@ -18,6 +18,10 @@ from axon.rpc.messages import Transport
 from axon.rpc.security.keys import Keyring
 
 DEFAULT_DEADLINE_S: Final = 30.0
+_ENDLESS_S: Final = 1e8
+"""A deadline years away is none: timers and the wire have their limits."""
+_SAME_MOMENT_S: Final = 0.05
+"""How far apart the two ends of one deadline may come, by the clocks and the link of both sides."""
 
 
 class Unset:
@@ -127,10 +131,21 @@ def time_left(options: CallOptions) -> float | None:
         ends = min(ends, _anyio_left())
     chosen = options.deadline_s
     if isinstance(chosen, Unset):
-        return DEFAULT_DEADLINE_S if ends == math.inf else ends
-    if chosen is None:
-        return None if ends == math.inf else ends
-    return min(chosen, ends)
+        chosen = DEFAULT_DEADLINE_S if ends == math.inf else ends
+    if chosen is not None:
+        ends = min(chosen, ends)
+    return None if ends >= _ENDLESS_S else ends
+
+
+async def give_way() -> None:
+    """Let a scope of anyio's that ends at this moment speak first.
+
+    The call's deadline was that scope's, and it may mean to move on where we would raise.
+    """
+    if "anyio" in sys.modules:
+        left = _anyio_left()
+        if left < _SAME_MOMENT_S:
+            await asyncio.sleep(left + _SAME_MOMENT_S)
 
 
 def _anyio_left() -> float:

@@ -134,7 +134,7 @@ class Sender:
         """A value as it came; classes it names must be ones this process knows."""
         return wire.decode(
             body,
-            types=wire.Types.loaded(),
+            types=wire.LOADED,
             pickling=self.access.pickling,
             max_head_bytes=self.access.limits.max_head_bytes,
             max_depth=self.access.limits.max_depth,

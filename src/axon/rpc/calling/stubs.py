@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Protocol
 
-from axon.errors import NotFound
+from axon.errors import ConfigurationError, NotFound
 from axon.rpc.address import Address
 from axon.rpc.calling.background import background
 from axon.rpc.calling.handles import Call, CallSpec, iterate_blocking, run_blocking
@@ -57,7 +57,8 @@ def stub_type_of(chosen: StubType | str) -> StubType:
     """A stub type, given as itself or by name."""
     if isinstance(chosen, str):
         if chosen not in _BY_NAME:
-            raise NotFound(f"no stub type {chosen!r}", hint=f"one of {', '.join(_BY_NAME)}")
+            known = ", ".join(_BY_NAME)
+            raise ConfigurationError(f"no stub type {chosen!r}", hint=f"one of {known}")
         return _BY_NAME[chosen]
     return chosen
 

@@ -10,7 +10,7 @@ from typing import Any
 import httptools
 
 from axon.errors import ConnectionLost, ProtocolError, TooLarge
-from axon.rpc.http.connection import JOIN_BYTES, Connection, stated_length
+from axon.rpc.http.connection import DIRECT_BYTES, JOIN_BYTES, Connection, stated_length
 from axon.rpc.limits import Limits
 from axon.rpc.messages import Request, Response, body_size
 
@@ -74,14 +74,11 @@ class ClientConnection(Connection):
 
     # Reading an answer
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
+    def _on_head(self) -> None:
         if self._answer is None:
             # An answer nobody asked for; the next call must not take it for its own.
             self.reusable = False
             self.abort()
-
-    def _on_head(self) -> None:
         self._status = self._parser.get_status_code()
         self.reusable = self.reusable and self._keep_alive
         if self._status < 200:
@@ -94,6 +91,10 @@ class ClientConnection(Connection):
         if size > self._limits.max_body_bytes:
             self._refuse_size(size)
             return
+        if size > DIRECT_BYTES:
+            self._prepare(size)
+
+    def _prepare(self, size: int) -> None:
         try:
             self._expect_body(size)
         except (OSError, MemoryError):

@@ -95,6 +95,8 @@ class ServerConnection(Connection):
         if self._discarding:
             return
         super().on_body(data)
+        if self._body_bytes <= DIRECT_BYTES:
+            return
         if self._body_bytes > self._limits.max_body_bytes:
             self._refuse(plain(413, "body too large"))
         elif self._target is None and self._body_bytes > DIRECT_BYTES:
@@ -120,18 +122,22 @@ class ServerConnection(Connection):
         if refusal is not None:
             self._refuse(refusal)
         elif size > DIRECT_BYTES:
-            self._reserve(size)
+            self._prepare(size)
+        if self._discarding:
+            return
+        self._request = request
+        if b"expect" in self._headers and self._headers[b"expect"].lower() == b"100-continue":
+            self._owes_continue = True
+            self._invite_body()
+
+    def _prepare(self, size: int) -> None:
+        self._reserve(size)
         if self._discarding:
             return
         try:
             self._expect_body(size)
         except (OSError, MemoryError):
             self._refuse(plain(503, f"no memory for a body of {size} bytes"))
-            return
-        self._request = request
-        if self._headers.get(b"expect", b"").lower() == b"100-continue":
-            self._owes_continue = True
-            self._invite_body()
 
     def _judge(self, request: Request, size: int) -> Response | None:
         refusal: Response | None = None

@@ -105,7 +105,7 @@ class HttpTransport:
             raise
 
     def _give_back(self, pool: _Pool, connection: ClientConnection) -> None:
-        if connection.reusable and not connection.closing:
+        if connection.reusable and not connection.lost:
             connection.idle_since = connection._loop.time()
             pool.free.append(connection)
             if self._sweeper is None:

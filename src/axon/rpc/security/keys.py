@@ -117,14 +117,17 @@ class Keyring:
 
     @classmethod
     def of(cls, source: str | os.PathLike[str] | Key | Keyring | Iterable[Key]) -> Keyring:
-        """A keyring from whatever a user may hand over: the path of a key file, a key, several."""
-        if isinstance(source, Keyring):
-            return source
+        """A keyring from whatever a user may hand over: the path of a key file, a key, several.
+
+        Raises `ConfigurationError` where there is none: who asks for keys must not go without.
+        """
         if isinstance(source, Key):
             return cls([source])
         if isinstance(source, (str, os.PathLike)):
             return load(source)
-        return cls(source)
+        ring = source if isinstance(source, Keyring) else cls(source)
+        ring.only()
+        return ring
 
     def get(self, id: str) -> Key | None:
         """The key of that id, if it is here."""

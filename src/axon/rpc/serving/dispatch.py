@@ -23,7 +23,8 @@ from axon.rpc.address import Address
 from axon.rpc.messages import Request, Response, Transport, body_size
 from axon.rpc.paths import CALLS, HEALTH, METRICS, OWN, PROFILE, target_of
 from axon.rpc.replies import JSON, error_response, value_body
-from axon.rpc.security.auth import Admission, Refused, Signer, Verifier
+from axon.rpc.security.auth import Admission, Signer, Verifier
+from axon.rpc.security.refusal import Refused
 from axon.rpc.serving.arguments import arguments, decode_call, is_json, stated_deadline
 from axon.rpc.serving.duplex import DuplexDesk
 from axon.rpc.serving.execution import ActiveCall, Engine, Form
@@ -62,7 +63,8 @@ class Dispatcher:
         self._pickling = options.pickling
         self._form = Form(as_json=False, pickling=options.pickling)
         keyring = options.keyring
-        self._verifier = Verifier(keyring, boot=self.boot.encode()) if keyring else None
+        # By its presence, not its length: a ring without keys lets nobody in, rather than everyone.
+        self._verifier = None if keyring is None else Verifier(keyring, boot=self.boot.encode())
         self.engine = Engine(
             max_threads=options.max_threads,
             max_processes=options.max_processes,
@@ -102,7 +104,15 @@ class Dispatcher:
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answer a whole request; at once where nothing has to be waited for."""
         function = self._services.by_target.get(request.target)
-        if function is not None and function.at_once and self._is_bare(request):
+        if (
+            function is not None
+            and function.at_once
+            and request.method == b"POST"
+            and request.headers.get(b"content-type") == wire.CONTENT_TYPE
+            and _WISHES.isdisjoint(request.headers)
+            and not self.stopping
+        ):
+            # A call and no more: most are, and they need not be asked what else.
             return self._at_once(function, request)
         try:
             answer = self._route(request)
@@ -116,15 +126,6 @@ class Dispatcher:
                 admission.sign(answer)
             return answer
         return _signed(answer, admission)
-
-    def _is_bare(self, request: Request) -> bool:
-        """Whether it is a call and no more: most are, and they need not be asked what else."""
-        return (
-            request.method == b"POST"
-            and request.headers.get(b"content-type") == wire.CONTENT_TYPE
-            and _WISHES.isdisjoint(request.headers)
-            and not self.stopping
-        )
 
     def _at_once(self, function: Function, request: Request) -> Response:
         admission = request.context

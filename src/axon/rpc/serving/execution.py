@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from axon.errors import AxonError, BadArguments, CallCancelled, CannotTravel, DeadlineExceeded
+from axon.rpc import wire
 from axon.rpc.executors import ProcessPool, Running, ThreadPool, current
 from axon.rpc.expiry import Alarm, Expiry
 from axon.rpc.messages import Response
@@ -188,7 +189,10 @@ class Engine:
 
     def _answer(self, function: Function, value: Any, form: Form) -> Response:
         try:
-            return value_response(value, as_json=form.as_json, pickling=form.pickling)
+            if form.as_json:
+                return value_response(value, as_json=True)
+            body = wire.encode(value, pickling=form.pickling)
+            return Response(200, {b"content-type": wire.CONTENT_TYPE}, body)
         except CannotTravel as error:
             problem = CannotTravel(f"the result of {function.path}: {error.message}")
             return error_response(problem, as_json=form.as_json)

@@ -26,7 +26,8 @@ class Tally:
         if response is None:
             self.add("abandoned", seconds)
         elif response.status == 200:
-            self.add("done", seconds)
+            self.outcomes["done"] = self.outcomes.get("done", 0) + 1
+            self.seconds += seconds
         else:
             self.add(response.headers[b"axon-error"].decode(), seconds)
 

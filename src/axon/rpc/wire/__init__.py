@@ -80,21 +80,23 @@ def encode(value: object, *, pickling: bool = False) -> list[Buffer]:
     `[args, kwargs]` it is named as an argument.
     """
     try:
-        return _encoded(value, pickling)
+        if is_plain(value):
+            return _pack(ENCODER.encode(value), ())
+        return _written(value, Writer(pickling=pickling, exact=False))
+    except (OverflowError, UnicodeEncodeError):
+        return _looked_at(value, pickling)
     except Stuck as stuck:
         raise stuck.explained(value) from stuck.__cause__
     except RecursionError as error:
         raise CannotTravel("value: is nested too deep for the stack", hint="flatten it") from error
 
 
-def _encoded(value: object, pickling: bool) -> list[Buffer]:
+def _looked_at(value: object, pickling: bool) -> list[Buffer]:
+    """Bulk checks trust ints to fit 64 bits and strs to be whole; this value needs a close look."""
     try:
-        if is_plain(value):
-            return _pack(ENCODER.encode(value), ())
-        return _written(value, Writer(pickling=pickling, exact=False))
-    except (OverflowError, UnicodeEncodeError):
-        # Bulk checks trust ints to fit 64 bits and strs to be whole; this value needs a close look.
         return _written(value, Writer(pickling=pickling, exact=True))
+    except Stuck as stuck:
+        raise stuck.explained(value) from stuck.__cause__
 
 
 def encode_call(
@@ -155,7 +157,7 @@ def decode(
     head, buffers = _unpack(body, max_head_bytes)
     reader = Reader(buffers, types, pickling, max_depth)
     try:
-        value = reader.read(head)
+        value = msgspec.msgpack.decode(head, ext_hook=reader.tagged)
     except AxonError:
         raise
     except RecursionError as error:
