@@ -88,26 +88,34 @@ class Caller:
         """The items of a generator function, as fast as they are taken and no faster."""
         left = time_left(options)
         end = None if left is None else asyncio.get_running_loop().time() + left
-        with _deadline_named(origin, function, left), self._alarm.at(end):
-            if left == 0:
-                await _until_ended()
-            remote = await self._checked(origin, function, args, kwargs)
-            request = self._request(remote, args, kwargs, options, left)
-            source = await self._frames(origin, request)
-        async with aclosing(source):
-            while True:
-                with _deadline_named(origin, function, left), self._alarm.at(end):
-                    kind, value = await anext(source)
-                if kind is frames.Kind.RESULT:
-                    return
-                if kind is frames.Kind.ITEM:
-                    yield value
+        try:
+            with _deadline_named(origin, function, left), self._alarm.at(end):
+                if left == 0:
+                    await _until_ended()
+                remote = await self._checked(origin, function, args, kwargs)
+                request = self._request(remote, args, kwargs, options, left)
+                source = await self._frames(origin, request)
+            async with aclosing(source):
+                while True:
+                    with _deadline_named(origin, function, left), self._alarm.at(end):
+                        kind, value = await anext(source)
+                    if kind is frames.Kind.RESULT:
+                        return
+                    if kind is frames.Kind.ITEM:
+                        yield value
+        except DeadlineExceeded:
+            await give_way()
+            raise
 
     async def attach(self, origin: Address, id: str, options: CallOptions) -> Any:
         """The result of a duplex call made earlier."""
         left = time_left(options)
-        with _deadline_named(origin, f"call {id}", left), self._alarm.after(left):
-            return await self._duplex.attach(origin, id, options)
+        try:
+            with _deadline_named(origin, f"call {id}", left), self._alarm.after(left):
+                return await self._duplex.attach(origin, id, options)
+        except DeadlineExceeded:
+            await give_way()
+            raise
 
     async def _checked(
         self, origin: Address, function: Remote | str, args: tuple[Any, ...], kwargs: dict[str, Any]

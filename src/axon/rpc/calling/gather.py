@@ -66,9 +66,9 @@ class Gathering:
         except TimeoutError:
             if not scope.expired():
                 raise  # A bug that a call raised, not our own end.
-            tally.late("deadline")
+            tally.call_off("deadline")
         finally:
-            await tally.call_off()
+            tally.call_off("not needed")
         return tally.answers()
 
 
@@ -116,7 +116,6 @@ class _Tally:
         if self.enough.done():
             if not task.cancelled():
                 task.exception()  # Looked at, so that asyncio does not report it as lost.
-            self._outcomes[name] = self._outcomes[name] or self._failure(name, "not needed")
             return
         self._open -= 1
         try:
@@ -144,20 +143,14 @@ class _Tally:
         device = str(call.spec.origin) if isinstance(call, Call) else str(name)
         return Failure(device=device, reason=reason, error=error)
 
-    def late(self, reason: str) -> None:
-        """Those that have not answered are failures for this reason."""
+    def call_off(self, reason: str) -> None:
+        """Cancel what is still under way; the answers at hand need not wait to see it end."""
         if not self.enough.done():
             self.enough.cancel()
-        for name in self._tasks.values():
-            self._outcomes[name] = self._failure(name, reason)
-
-    async def call_off(self) -> None:
-        """Cancel what is still under way and see it end."""
-        if self._tasks:
-            for task in self._tasks:
+        for task, name in self._tasks.items():
+            if self._outcomes[name] is None:
+                self._outcomes[name] = self._failure(name, reason)
                 task.cancel()
-            await asyncio.wait(set(self._tasks))
-            await asyncio.sleep(0)  # The tasks' own callbacks run a turn later.
 
     def answers(self) -> Answers:
         answers = Answers(self._outcomes)

@@ -16,6 +16,7 @@ from axon.rpc.messages import App, Request, Response
 
 _MOST_CONNECTIONS = 256
 """To one worker; further calls wait for one of these to come free."""
+_REOPEN_S = 5.0
 
 
 class _Pool:
@@ -52,6 +53,8 @@ class HttpTransport:
         self._worker_tls = worker_tls
         self._pools: dict[str, _Pool] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._reopening: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def exchange(self, address: Address, request: Request) -> Response:
         pool = self._pools.get(address.key)
@@ -60,6 +63,10 @@ class HttpTransport:
         connection = self._reuse(pool) or await self._acquire(pool, address)
         try:
             response = await connection.exchange(pool.host, request)
+        except asyncio.CancelledError:
+            self._give_back(pool, connection)
+            self._replace(pool, address)
+            raise
         except BaseException:
             self._give_back(pool, connection)
             raise
@@ -115,6 +122,31 @@ class HttpTransport:
             pool.count -= 1
         if pool.waiting:
             pool.wake()
+
+    def _replace(self, pool: _Pool, address: Address) -> None:
+        """Open another connection in place of one that a cancelled call took with it.
+
+        A round that wants the fastest few cancels the rest; its next one need not wait for them.
+        """
+        if pool.count >= _MOST_CONNECTIONS or self._closed:
+            return
+        pool.count += 1
+        task = asyncio.get_running_loop().create_task(self._reopen(pool, address))
+        self._reopening.add(task)
+        task.add_done_callback(self._reopening.discard)
+
+    async def _reopen(self, pool: _Pool, address: Address) -> None:
+        try:
+            async with asyncio.timeout(_REOPEN_S):
+                connection = await self._connect(address)
+        except (ConnectFailed, TimeoutError):
+            pool.count -= 1  # Whoever calls next will find out and say so.
+            pool.wake()
+        except BaseException:
+            pool.count -= 1
+            raise
+        else:
+            self._give_back(pool, connection)
 
     def _sweep(self) -> None:
         """Let go of connections nobody has used for long, and forget workers we have none to.
@@ -185,6 +217,11 @@ class HttpTransport:
         return listener
 
     async def close(self) -> None:
+        self._closed = True
+        if self._reopening:
+            for task in self._reopening:
+                task.cancel()
+            await asyncio.wait(set(self._reopening))
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None

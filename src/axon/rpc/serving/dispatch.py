@@ -106,14 +106,14 @@ class Dispatcher:
         function = self._services.by_target.get(request.target)
         if (
             function is not None
-            and function.at_once
             and request.method == b"POST"
             and request.headers.get(b"content-type") == wire.CONTENT_TYPE
             and _WISHES.isdisjoint(request.headers)
+            and not function.streams
             and not self.stopping
         ):
             # A call and no more: most are, and they need not be asked what else.
-            return self._at_once(function, request)
+            return self._plain(function, request)
         try:
             answer = self._route(request)
         except AxonError as error:
@@ -127,24 +127,31 @@ class Dispatcher:
             return answer
         return _signed(answer, admission)
 
-    def _at_once(self, function: Function, request: Request) -> Response:
+    def _plain(self, function: Function, request: Request) -> Response | Awaitable[Response]:
         admission = request.context
         try:
             if isinstance(admission, Admission):
                 admission.check_body(request)
                 _check_allowed(admission, function)
-            args, kwargs = decode_call(
-                request.body[0] if request.body else b"",
-                function,
-                limits=self.limits,
-                pickling=self._pickling,
-            )
+            body = request.body[0] if request.body else b""
+            args, kwargs = decode_call(body, function, limits=self.limits, pickling=self._pickling)
+            if not function.at_once:
+                self._check_room()
+                deadline_s = stated_deadline(request)
         except AxonError as error:
             return self._refusal(request, error)
-        response = self.engine.run_inline(function, args, kwargs, self._form)
-        if isinstance(admission, Admission):
-            admission.sign(response)
-        return response
+        if function.at_once:
+            response = self.engine.run_inline(function, args, kwargs, self._form)
+            if isinstance(admission, Admission):
+                admission.sign(response)
+            return response
+        call = ActiveCall(function, args, kwargs, deadline_s=deadline_s, form=self._form)
+        answer = self.engine.run(call)
+        return _signed(answer, admission) if isinstance(admission, Admission) else answer
+
+    def _check_room(self) -> None:
+        if len(self.engine.active) >= self.limits.max_calls:
+            raise Overloaded(f"{self.limits.max_calls} calls are under way on worker {self.name}")
 
     def _route(self, request: Request) -> Response | Awaitable[Response]:
         admission = request.context
@@ -179,8 +186,7 @@ class Dispatcher:
         headers = request.headers
         if headers.get(b"axon-mode") == b"duplex":
             return self._submit(function, request, owner)
-        if len(self.engine.active) >= self.limits.max_calls:
-            raise Overloaded(f"{self.limits.max_calls} calls are under way on worker {self.name}")
+        self._check_room()
         call = self._make_call(function, request)
         if function.streams:
             return streamed(item_stream(self.engine, call, request), request)
@@ -228,8 +234,7 @@ class Dispatcher:
             raise CallLost(f"call {id!r} was made to a worker that has restarted since")
 
         def make_call() -> ActiveCall:
-            if len(self.engine.active) >= self.limits.max_calls:
-                raise Overloaded(f"{self.limits.max_calls} calls are under way")
+            self._check_room()
             return self._make_call(function, request)
 
         reply, sign = self._reply_to(request)

@@ -87,8 +87,7 @@ class Engine:
         self._processes = ProcessPool(max_processes=max_processes)
         self._alarm = Alarm()
         self.active: set[ActiveCall] = set()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._drained: asyncio.Event | None = None
 
     def run_inline(
         self, function: Function, args: list[Any], kwargs: dict[str, Any], form: Form
@@ -107,7 +106,7 @@ class Engine:
 
     async def run(self, call: ActiveCall) -> Response:
         """Run to the end, the deadline, or an `end()` from elsewhere; always gives an answer."""
-        self._enter(call)
+        self.active.add(call)
         began = time.perf_counter()
         response: Response | None = None
         try:
@@ -125,7 +124,11 @@ class Engine:
         call.check_ended()
         current.set(call.running)
         try:
-            return self._answer(call.function, await self._value(call), call.form)
+            if call.function.kind == "coroutine":
+                value = await call.function.call(*call.args, **call.kwargs)
+            else:
+                value = await self._value(call)
+            return self._answer(call.function, value, call.form)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -138,8 +141,6 @@ class Engine:
 
     async def _value(self, call: ActiveCall) -> Any:
         function = call.function
-        if function.kind == "coroutine":
-            return await function.call(*call.args, **call.kwargs)
         if function.executor == "inline":
             return function.call(*call.args, **call.kwargs)
         pool = self._processes if function.executor == "process" else self._threads
@@ -149,7 +150,7 @@ class Engine:
 
     async def items(self, call: ActiveCall) -> AsyncGenerator[Any, None]:
         """The items of a generator function; raises what it raises, or why it was ended."""
-        self._enter(call)
+        self.active.add(call)
         began = time.perf_counter()
         current.set(call.running)
         source = self._source(call)
@@ -214,20 +215,19 @@ class Engine:
         log.info("%s raised %s", function.path, type(error).__name__)
         return remote_response(error, as_json=form.as_json)
 
-    def _enter(self, call: ActiveCall) -> None:
-        self.active.add(call)
-        self._idle.clear()
-
     def _leave(self, call: ActiveCall) -> None:
         self.active.discard(call)
-        if not self.active:
-            self._idle.set()
+        if self._drained is not None and not self.active:
+            self._drained.set()
 
     async def drain(self, grace_s: float) -> bool:
         """Wait for the calls under way; whether all of them ended in time."""
         await asyncio.sleep(0)  # Calls accepted this very moment enter first.
+        self._drained = asyncio.Event()
+        if not self.active:
+            return True
         try:
-            await asyncio.wait_for(self._idle.wait(), grace_s)
+            await asyncio.wait_for(self._drained.wait(), grace_s)
         except TimeoutError:
             return False
         return True

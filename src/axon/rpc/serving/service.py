@@ -38,15 +38,13 @@ class Function:
     tally: Tally = field(default_factory=Tally, compare=False)
     at_once: bool = field(init=False)
     """Whether it is run where its request arrives, and its answer sent from there."""
+    streams: bool = field(init=False)
+    """Whether its result is a stream of items."""
 
     def __post_init__(self) -> None:
         at_once = self.executor == "inline" and self.kind == "function"
         object.__setattr__(self, "at_once", at_once)
-
-    @property
-    def streams(self) -> bool:
-        """Whether its result is a stream of items."""
-        return self.kind in ("generator", "async generator")
+        object.__setattr__(self, "streams", self.kind in ("generator", "async generator"))
 
     def profile(self) -> dict[str, Any]:
         """What a client needs to offer it as its own: names and text, never code."""
