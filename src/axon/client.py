@@ -16,8 +16,9 @@ from typing import Any
 from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.calling.callers import caller_for
 from axon.rpc.calling.gather import Answers, Gathering, gather
-from axon.rpc.calling.handles import Call, CallSpec, run_blocking
+from axon.rpc.calling.handles import Call, run_blocking
 from axon.rpc.calling.options import UNSET, Access, CallOptions, Unset, deadline
+from axon.rpc.calling.spec import CallSpec
 from axon.rpc.calling.stubs import (
     FutureStub,
     GenericStub,

@@ -21,6 +21,7 @@ from axon.errors import (
 )
 from axon.rpc.address import Address
 from axon.rpc.calling.callers import caller_for
+from axon.rpc.calling.spec import CallSpec
 from axon.rpc.http import transport as transport_module
 from axon.rpc.http.transport import HttpTransport
 from axon.rpc.limits import Limits
@@ -316,7 +317,7 @@ def test_a_server_that_never_answers_meets_the_deadline(loop: str) -> None:
         caller = await caller_for(stub)
         options = client.CallOptions(deadline_s=0.2)
         with pytest.raises(DeadlineExceeded, match=r"0\.2 s"):
-            await caller.call(server.address, "echo", (1,), {}, options)
+            await caller.call(CallSpec(stub, server.address, "echo", (1,), {}, options))
         await asyncio.sleep(0.05)
         assert _connections(transport) == 1  # A fresh one, in place of that of the cancelled call.
 

@@ -154,9 +154,16 @@ def raise_for(response: Response) -> None:
     code = response.headers.get(b"axon-error", b"").decode("latin-1")
     if response.headers.get(b"content-type") == wire.CONTENT_TYPE:
         raise restore_error(wire.decode(body))
+    if code and response.headers.get(b"content-type") == JSON:
+        # What we asked for without arguments is answered as to anyone; the profile, for one.
+        raise restore_error(_described_in(wire.from_json(body)))
     text = bytes(body[:500]).decode("utf-8", "replace")
     code = code or _BY_STATUS.get(response.status, "protocol")
     raise restore_error({"code": code, "message": text or f"HTTP status {response.status}"})
+
+
+def _described_in(answer: Any) -> Any:
+    return answer.get("error") if isinstance(answer, dict) else None
 
 
 def restore_error(described: Any) -> CallError | AxonError:

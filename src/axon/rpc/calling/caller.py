@@ -20,6 +20,7 @@ from axon.rpc.calling.options import (
 )
 from axon.rpc.calling.profiles import Profile, Remote
 from axon.rpc.calling.sender import Sender
+from axon.rpc.calling.spec import CallSpec
 from axon.rpc.expiry import Alarm
 from axon.rpc.messages import Buffer, Request, Transport, body_size
 from axon.rpc.replies import raise_for, restore_error
@@ -41,30 +42,22 @@ class Caller:
         """What that worker offers."""
         return await self._sender.profile(origin, fresh=fresh)
 
-    async def call(
-        self,
-        origin: Address,
-        function: Remote | str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        options: CallOptions,
-    ) -> Any:
+    async def call(self, spec: CallSpec) -> Any:
         """Call and wait for the value, no longer than the deadline."""
-        left = time_left(options)
+        left = time_left(spec.options)
+        origin = spec.origin
         try:
             with self._alarm.after(left) as expiry:
                 if left == 0:
                     await _until_ended()
-                # Whoever had the description has checked against it.
-                if type(function) is not Remote:
-                    function = await self._checked(origin, function, args, kwargs)
-                if function.streams:
-                    _refuse_generator(function)
-                request = self._request(function, args, kwargs, options, left)
-                if options.duplex:
-                    return await self._duplex.call(origin, request, options)
-                if options.progress is not None:
-                    return await self._progressing(origin, request, options)
+                remote = spec.function
+                if type(remote) is not Remote or remote.streams:
+                    remote = await self._checked(spec)
+                request = self._request(spec, remote, left)
+                if spec.options.duplex:
+                    return await self._duplex.call(origin, request, spec.options)
+                if spec.options.progress is not None:
+                    return await self._progressing(origin, request, spec.options)
                 return self._sender.value(await self._sender.send(origin, request))
         except TimeoutError as error:
             if not expiry.expired and not isinstance(error, DeadlineExceeded):
@@ -72,32 +65,24 @@ class Caller:
             await give_way()
             if not expiry.expired:
                 raise  # The worker saw the end before us.
-            raise _late(origin, function, left) from error
+            raise _late(origin, spec.path, left) from error
         except (NotFound, BadArguments):
             self._sender.forget(origin)
             raise
 
-    async def items(
-        self,
-        origin: Address,
-        function: Remote | str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        options: CallOptions,
-    ) -> AsyncGenerator[Any, None]:
+    async def items(self, spec: CallSpec) -> AsyncGenerator[Any, None]:
         """The items of a generator function, as fast as they are taken and no faster."""
-        left = time_left(options)
+        left = time_left(spec.options)
         end = None if left is None else asyncio.get_running_loop().time() + left
         try:
-            with _deadline_named(origin, function, left), self._alarm.at(end):
+            with _deadline_named(spec.origin, spec.path, left), self._alarm.at(end):
                 if left == 0:
                     await _until_ended()
-                remote = await self._checked(origin, function, args, kwargs)
-                request = self._request(remote, args, kwargs, options, left)
-                source = await self._frames(origin, request)
+                remote = await self._found(spec)
+                source = await self._frames(spec.origin, self._request(spec, remote, left))
             async with aclosing(source):
                 while True:
-                    with _deadline_named(origin, function, left), self._alarm.at(end):
+                    with _deadline_named(spec.origin, spec.path, left), self._alarm.at(end):
                         kind, value = await anext(source)
                     if kind is frames.Kind.RESULT:
                         return
@@ -117,28 +102,25 @@ class Caller:
             await give_way()
             raise
 
-    async def _checked(
-        self, origin: Address, function: Remote | str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Remote:
-        if isinstance(function, Remote):
-            return function
-        remote = await self._sender.find(origin, function)
-        remote.check(args, kwargs)
+    async def _found(self, spec: CallSpec) -> Remote:
+        if isinstance(spec.function, Remote):
+            return spec.function  # Whoever had the description has checked against it.
+        remote = await self._sender.find(spec.origin, spec.function)
+        remote.check(spec.args, spec.kwargs)
         return remote
 
-    def _request(
-        self,
-        remote: Remote,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        options: CallOptions,
-        left: float | None,
-    ) -> Request:
-        body = wire.encode_call(args, kwargs, pickling=self._access.pickling)
+    async def _checked(self, spec: CallSpec) -> Remote:
+        remote = await self._found(spec)
+        if remote.streams:
+            raise BadArguments(f"{remote.path} is a generator", hint="iterate over the call")
+        return remote
+
+    def _request(self, spec: CallSpec, remote: Remote, left: float | None) -> Request:
+        body = wire.encode_call(spec.args, spec.kwargs, pickling=self._access.pickling)
         headers = {b"content-type": wire.CONTENT_TYPE}
         if left is not None:
             headers[b"axon-deadline"] = _THIRTY if left == DEFAULT_DEADLINE_S else b"%.6g" % left
-        if options.compress:
+        if spec.options.compress:
             headers[b"accept-encoding"] = zstd.ENCODING
             if body_size(body) >= zstd.LEAST_BYTES:
                 headers[b"content-encoding"] = zstd.ENCODING
@@ -189,21 +171,16 @@ async def _until_ended() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def _refuse_generator(remote: Remote) -> None:
-    raise BadArguments(f"{remote.path} is a generator", hint="iterate over the call")
-
-
-def _late(origin: Address, function: Remote | str, left: float | None) -> DeadlineExceeded:
-    path = function if isinstance(function, str) else function.path
+def _late(origin: Address, path: str, left: float | None) -> DeadlineExceeded:
     return DeadlineExceeded(f"no answer from {path} on {origin} within {left or 0:g} s")
 
 
 @contextmanager
-def _deadline_named(origin: Address, function: Remote | str, left: float | None) -> Iterator[None]:
+def _deadline_named(origin: Address, path: str, left: float | None) -> Iterator[None]:
     """Tell whose time was up; an error the function itself raised passes as it is."""
     try:
         yield
     except TimeoutError as error:
         if type(error) is not TimeoutError:
             raise
-        raise _late(origin, function, left) from error
+        raise _late(origin, path, left) from error

@@ -9,52 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import queue
-from collections.abc import AsyncIterator, Coroutine, Generator, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator
+from contextlib import aclosing, suppress
 from typing import Any
 
-from axon.errors import CallCancelled, ConfigurationError
-from axon.rpc.address import Address
+from axon.errors import CallCancelled
 from axon.rpc.calling.background import background
 from axon.rpc.calling.callers import caller_for, recent_caller
-from axon.rpc.calling.options import Access, CallOptions, time_left
-from axon.rpc.calling.profiles import Remote
+from axon.rpc.calling.spec import CallSpec
 
 
-@dataclass(slots=True)
-class CallSpec:
-    """Everything that makes a call, before it is made."""
+async def run(spec: CallSpec) -> Any:
+    """Make the call on the running loop."""
+    caller = recent_caller(spec.access) or await caller_for(spec.access)
+    return await caller.call(spec)
 
-    access: Access
-    origin: Address
-    function: Remote | str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    options: CallOptions
 
-    @property
-    def streams(self) -> bool:
-        return isinstance(self.function, Remote) and self.function.streams
-
-    async def run(self) -> Any:
-        caller = recent_caller(self.access) or await caller_for(self.access)
-        return await caller.call(self.origin, self.function, self.args, self.kwargs, self.options)
-
-    async def items(self) -> AsyncIterator[Any]:
-        caller = await caller_for(self.access)
-        source = caller.items(self.origin, self.function, self.args, self.kwargs, self.options)
-        try:
-            async for item in source:
-                yield item
-        finally:
-            await source.aclose()
-
-    def fixed(self) -> CallSpec:
-        """With the deadline of the scopes here written down, to be run on another thread."""
-        options = self.options.but(deadline_s=time_left(self.options))
-        return CallSpec(self.access, self.origin, self.function, self.args, self.kwargs, options)
+async def items(spec: CallSpec) -> AsyncGenerator[Any, None]:
+    """The items of a generator function, on the running loop."""
+    caller = await caller_for(spec.access)
+    async with aclosing(caller.items(spec)) as source:
+        async for item in source:
+            yield item
 
 
 def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
@@ -92,7 +68,7 @@ class Call:
             if self._begun:
                 raise RuntimeError(f"{self!r} is being awaited elsewhere and cannot be joined")
             self._begun = True
-            self._future = background().submit(self._spec.fixed().run())
+            self._future = background().submit(run(self._spec.fixed()))
         return self._future
 
     # Async
@@ -126,9 +102,7 @@ class Call:
             spec = self._spec
             try:
                 caller = recent_caller(spec.access) or await caller_for(spec.access)
-                value = await caller.call(
-                    spec.origin, spec.function, spec.args, spec.kwargs, spec.options
-                )
+                value = await caller.call(spec)
                 self._outcome = (value, None)
             except BaseException as error:
                 self._outcome = (None, self._explained(error))
@@ -149,7 +123,7 @@ class Call:
         return CallCancelled("the call was cancelled")
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        return self._spec.items()
+        return items(self._spec)
 
     async def progress(self) -> AsyncIterator[Any]:
         """The values the function reports while it runs; then await the call for its result."""
@@ -171,11 +145,7 @@ class Call:
     def _listen(self, report: Any) -> None:
         if self._begun:
             raise RuntimeError("ask for progress before the call is awaited or joined")
-        spec = self._spec
-        options = spec.options.but(progress=report)
-        self._spec = CallSpec(
-            spec.access, spec.origin, spec.function, spec.args, spec.kwargs, options
-        )
+        self._spec = self._spec.but(progress=report)
 
     # Threads
 
@@ -227,46 +197,17 @@ class Call:
         return self._spec
 
     def __repr__(self) -> str:
-        function = self._spec.function
-        path = function if isinstance(function, str) else function.path
-        return f"<call of {path} on {self._spec.origin}>"
-
-
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+        return f"<call of {self._spec.path} on {self._spec.origin}>"
 
 
 def iterate_blocking(spec: CallSpec) -> Iterator[Any]:
     """A stream for a plain `for`: the background loop fetches each item when it is asked for."""
-    source = spec.items()
+    source = items(spec)
     try:
         while True:
             try:
-                yield run_blocking(anext(source))  # type: ignore[arg-type]
+                yield run_blocking(anext(source))
             except StopAsyncIteration:
                 return
     finally:
-        run_blocking(source.aclose())  # type: ignore[attr-defined]
-
-
-def progress_blocking(spec: CallSpec) -> Generator[Any, None, Any]:
-    """Reported values for a plain `for`; the last value is the result, given by `return`."""
-    reported: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-    if spec.options.progress is not None:
-        raise ConfigurationError("this call reports its progress to a callback already")
-    options = spec.options.but(progress=lambda value: reported.put((False, value)))
-    fixed = CallSpec(spec.access, spec.origin, spec.function, spec.args, spec.kwargs, options)
-    future = background().submit(fixed.fixed().run())
-    future.add_done_callback(lambda _: reported.put((True, None)))
-    try:
-        while True:
-            done, value = reported.get()
-            if done:
-                return future.result()
-            yield value
-    finally:
-        future.cancel()
+        run_blocking(source.aclose())

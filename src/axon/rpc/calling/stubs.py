@@ -11,9 +11,10 @@ from typing import Any, Protocol
 from axon.errors import ConfigurationError, NotFound
 from axon.rpc.address import Address
 from axon.rpc.calling.background import background
-from axon.rpc.calling.handles import Call, CallSpec, iterate_blocking, run_blocking
+from axon.rpc.calling.handles import Call, iterate_blocking, run, run_blocking
 from axon.rpc.calling.options import Access, CallOptions
 from axon.rpc.calling.profiles import Profile, Remote
+from axon.rpc.calling.spec import CallSpec
 from axon.rpc.paths import RPC_SERVICE
 
 
@@ -37,12 +38,12 @@ def SyncStub(spec: CallSpec) -> Any:  # noqa: N802
     """Calls block and give the value; a generator function gives a plain iterator."""
     if spec.streams:
         return iterate_blocking(spec.fixed())
-    return run_blocking(spec.fixed().run())
+    return run_blocking(run(spec.fixed()))
 
 
 def FutureStub(spec: CallSpec) -> concurrent.futures.Future[Any]:  # noqa: N802
     """Calls give a `concurrent.futures.Future`."""
-    return background().submit(spec.fixed().run())
+    return background().submit(run(spec.fixed()))
 
 
 _BY_NAME: dict[str, StubType] = {

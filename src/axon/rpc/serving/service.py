@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
 from axon.errors import ConfigurationError
@@ -147,7 +148,7 @@ def _exposable(
         if name.startswith("_") or not _NAME.fullmatch(name):
             continue
         # Properties run code when looked at; what a class only computes is not a function to call.
-        if isinstance(inspect.getattr_static(subject, name, None), property):
+        if isinstance(inspect.getattr_static(subject, name, None), (property, cached_property)):
             continue
         member = getattr(subject, name, None)
         if inspect.isroutine(member):
