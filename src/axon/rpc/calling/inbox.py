@@ -82,7 +82,7 @@ class Inbox:
             self._report(id, request)
             return
         status = request.headers.get(b"axon-status", b"")
-        if not status.isdigit():
+        if not status.isdigit() or len(status) > 3:
             raise Unauthorised("a result without a status")
         waiting = [future for future in self._expected[id] if not future.done()]
         for number, future in enumerate(waiting):

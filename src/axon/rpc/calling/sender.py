@@ -6,7 +6,16 @@ import asyncio
 import json
 from typing import Any
 
-from axon.errors import ConnectFailed, NotFound, ProtocolError
+from axon.errors import (
+    AxonError,
+    ConnectFailed,
+    DeadlineExceeded,
+    NotFound,
+    Overloaded,
+    ProtocolError,
+    TooLarge,
+    Unauthorised,
+)
 from axon.rpc import wire, zstd
 from axon.rpc.address import Address
 from axon.rpc.calling.options import Access
@@ -75,7 +84,7 @@ class Sender:
             # Meant for the worker that was there before, so this one did not run it.
             response, seal, _ = await self._send_signed(origin, request, self._signer)
         if response.status >= 400 and b"axon-auth" not in response.headers:
-            raise_for(response)  # Refused before our key was known to be good.
+            _raise_refusal(response)
         seal.verify(response)
         request.context = seal
         return response
@@ -139,3 +148,17 @@ class Sender:
             max_head_bytes=self.access.limits.max_head_bytes,
             max_depth=self.access.limits.max_depth,
         )
+
+
+_UNSIGNED = (Unauthorised, TooLarge, Overloaded, ProtocolError, DeadlineExceeded)
+"""What a worker may say before it knows that our key is good."""
+
+
+def _raise_refusal(response: Response) -> None:
+    """Raise an answer that nobody signed; the outcome of a call is not taken from just anyone."""
+    try:
+        raise_for(response)
+    except _UNSIGNED:
+        raise
+    except AxonError as error:
+        raise Unauthorised("an answer came without a signature") from error
