@@ -10,14 +10,16 @@ function and choose the concurrency model and the communication pattern by their
 
 from __future__ import annotations
 
+import asyncio
 from os import PathLike
 from typing import Any
 
+from axon.errors import DeadlineExceeded
 from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.calling.callers import caller_for
 from axon.rpc.calling.gather import Answers, Gathering, gather
 from axon.rpc.calling.handles import Call, run_blocking
-from axon.rpc.calling.options import UNSET, Access, CallOptions, Unset, deadline
+from axon.rpc.calling.options import UNSET, Access, CallOptions, Unset, deadline, time_left
 from axon.rpc.calling.spec import CallSpec
 from axon.rpc.calling.stubs import (
     FutureStub,
@@ -81,7 +83,14 @@ async def connect(
     where = Address.parse(address)
     options = CallOptions(deadline_s=deadline_s, duplex=duplex)
     way = access(**access_options)
-    profile = await (await caller_for(way)).profile(where.origin, fresh=True)
+    left = time_left(options)
+    try:
+        async with asyncio.timeout(left) as scope:
+            profile = await (await caller_for(way)).profile(where.origin, fresh=True)
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise DeadlineExceeded(f"no answer from {where.origin} within {left:g} s") from error
     return build_stub(
         profile, where, access=way, stub_type=stub_type_of(stub_type), options=options
     )

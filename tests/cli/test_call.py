@@ -73,10 +73,11 @@ def test_a_result_without_a_form_in_json_says_so(result: object) -> None:
 @pytest.mark.parametrize(
     ("options", "printed", "chosen"),
     [
-        ([], "'\\x1b[1m5'\n", {"key": None}),
-        (["--json"], '"\\u001b[1m5"\n', {"key": None}),
-        (["--deadline", "1.5"], "'\\x1b[1m5'\n", {"key": None, "deadline_s": 1.5}),
-        (["--key", "a.key"], "'\\x1b[1m5'\n", {"key": Path("a.key")}),
+        ([], "'\\x1b[1m5'\n", {"key": None, "tls": None}),
+        (["--json"], '"\\u001b[1m5"\n', {"key": None, "tls": None}),
+        (["--deadline", "1.5"], "'\\x1b[1m5'\n", {"key": None, "tls": None, "deadline_s": 1.5}),
+        (["--key", "a.key"], "'\\x1b[1m5'\n", {"key": Path("a.key"), "tls": None}),
+        (["--tls", "t"], "'\\x1b[1m5'\n", {"key": None, "tls": Path("t")}),
     ],
 )
 def test_the_command_hands_everything_to_the_client(

@@ -64,7 +64,7 @@ def test_the_table_shows_markup_in_a_name_as_text() -> None:
     assert "http://10.0.0.1:8000" in screen.getvalue()
 
 
-Looks = list[tuple[float, Sequence[str]]]
+Looks = list[tuple[float, Sequence[str], str | None]]
 
 
 def looking(monkeypatch: pytest.MonkeyPatch, *results: tuple[Announcement, ...]) -> Looks:
@@ -72,8 +72,10 @@ def looking(monkeypatch: pytest.MonkeyPatch, *results: tuple[Announcement, ...])
     asked: Looks = []
     remaining = iter(results)
 
-    def discover(*, wait_s: float, static: Sequence[str]) -> tuple[Announcement, ...]:
-        asked.append((wait_s, static))
+    def discover(
+        *, wait_s: float, static: Sequence[str], access: client.Access
+    ) -> tuple[Announcement, ...]:
+        asked.append((wait_s, static, access.tls))
         found = next(remaining, None)
         if found is None:
             raise KeyboardInterrupt
@@ -85,9 +87,10 @@ def looking(monkeypatch: pytest.MonkeyPatch, *results: tuple[Announcement, ...])
 
 def test_the_command_prints_lines_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = looking(monkeypatch, FOUND)
-    result = CliRunner().invoke(app, ["devices", "--wait", "0.5", "--host", "a", "--host", "b"])
+    options = ["--wait", "0.5", "--host", "a", "--host", "b", "--tls", "certificates"]
+    result = CliRunner().invoke(app, ["devices", *options])
     assert (result.exit_code, result.stdout) == (0, render_devices(FOUND) + "\n")
-    assert asked == [(0.5, ("a", "b"))]
+    assert asked == [(0.5, ("a", "b"), "certificates")]
 
 
 def test_nobody_there_is_said_beside_the_output(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,10 @@ def call(
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The key file to call with.")
     ] = None,
+    tls: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder of certificates, for an https:// worker."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Call a function of a worker and print what it returns.
@@ -45,7 +49,7 @@ def call(
 
     if deadline is not None:
         keywords["deadline_s"] = deadline
-    result = client.call(target, *positional, key=key, **keywords)
+    result = client.call(target, *positional, key=key, tls=tls, **keywords)
     typer.echo(render_result(result, as_json=as_json))
 
 

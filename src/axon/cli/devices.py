@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,14 @@ def devices(
             metavar="H", help="A host to ask by name, beside those in AXON_HOSTS. Repeatable."
         ),
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The key file, for workers that want one."),
+    ] = None,
+    tls: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder of certificates, for https:// workers."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep watching until Ctrl-C.")] = False,
 ) -> None:
@@ -41,7 +50,8 @@ def devices(
     def look() -> tuple[Announcement, ...]:
         from axon import client
 
-        return client.discover(wait_s=wait, static=tuple(host or ()))
+        access = client.access(key=key, tls=tls, reconnect_s=0.0)
+        return client.discover(wait_s=wait, static=tuple(host or ()), access=access)
 
     if watch:
         _watch(look, as_json=as_json)

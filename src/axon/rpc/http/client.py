@@ -28,6 +28,7 @@ class ClientConnection(Connection):
         self._answer: asyncio.Future[Response] | None = None
         self._stream: BodyStream | None = None
         self._status = 0
+        self._answered = False
         self._early = False
         self._sending = False
         self.reusable = True
@@ -79,6 +80,7 @@ class ClientConnection(Connection):
             # An answer nobody asked for; the next call must not take it for its own.
             self.reusable = False
             self.abort()
+        self._answered = True
         self._status = self._parser.get_status_code()
         self.reusable = self.reusable and self._keep_alive
         if self._status < 200:
@@ -175,7 +177,10 @@ class ClientConnection(Connection):
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self._fail(ConnectionLost("the connection closed before the answer came"))
+        lost = ConnectionLost("the connection closed before the answer came")
+        if not self._answered and self._transport.get_extra_info("ssl_object") is not None:
+            lost.hint = "does the worker ask for a client certificate of its own authority?"
+        self._fail(lost)
 
 
 class BodyStream:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import socket
 import ssl
+import stat
 from collections import Counter
 from contextlib import suppress
 
@@ -17,6 +20,23 @@ from axon.rpc.messages import App
 log = logging.getLogger("axon.http")
 
 _SWEEP_S = 1.0
+
+
+def _clear_stale(path: str) -> None:
+    """Remove the socket file of a worker that was killed, and nothing else."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "something else has that path")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+        else:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 class HttpListener:
@@ -41,12 +61,15 @@ class HttpListener:
         loop = asyncio.get_running_loop()
         address = self.address
         if address.scheme == "unix":
-            with suppress(FileNotFoundError):
-                os.unlink(address.host)  # A socket file left by a worker that was killed.
-            self._server = await loop.create_unix_server(
-                lambda: ServerConnection(self), address.host, ssl=context
-            )
-            os.chmod(address.host, 0o600)
+            _clear_stale(address.host)
+            # Made private from the first moment on: the mask applies while the file is made.
+            before = os.umask(0o177)
+            try:
+                self._server = await loop.create_unix_server(
+                    lambda: ServerConnection(self), address.host, ssl=context
+                )
+            finally:
+                os.umask(before)
         else:
             self._server = await loop.create_server(
                 lambda: ServerConnection(self),
