@@ -28,16 +28,19 @@ class Peak:
 
     def _watch(self):
         while not self._stop.wait(0.002):
-            self.most = max(self.most, anonymous())
+            self.look()
+
+    def look(self):
+        self.most = max(self.most, anonymous())
 
     def end(self):
         self._stop.set()
         self._thread.join()
-        self.most = max(self.most, anonymous())
+        self.look()
         return self.most - self.base
 
 def anonymous():
-    # Bodies live in anonymous mappings that the kernel counts as shared memory.
+    # Whether a mapping is private or shared must not decide what is counted.
     kinds = ("RssAnon:", "RssShmem:")
     with open("/proc/self/status") as status:
         return sum(int(line.split()[1]) << 10 for line in status if line.startswith(kinds))
@@ -63,6 +66,7 @@ def end():
 
 @axon.worker.rpc()
 def take(value):
+    peak.look()  # All of it is here now, and gone a moment later.
     flat = value.reshape(-1)
     return [int(flat[0]), int(flat[-1]), len(flat)]
 
