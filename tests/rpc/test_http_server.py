@@ -649,7 +649,7 @@ def test_patience_counts() -> None:
     assert patience.with_idling(75, known=True) == ""
     assert patience.with_head(10) == ""
     assert patience.with_head(11) == "headers too slow"
-    patience.restart(100.0)
+    patience.note(1, 100.0)
     assert patience.with_body(120, 1) == ""
     assert patience.with_body(121, 2) == "body too slow"  # 2 of 2100 bytes due.
     assert patience.with_body(130, 3000) == ""

@@ -23,6 +23,7 @@ def body_size(body: Pieces) -> int:
     """Bytes in a body, whatever the item size of its views."""
     total = 0
     for piece in body:
+        # The length of a memory view is in items, which need not be bytes.
         total += piece.nbytes if type(piece) is memoryview else len(piece)
     return total
 

@@ -11,18 +11,25 @@ _TAKING_STALLS = 3
 class Patience:
     """One peer's account; each question gets a reason to cut it off, or nothing."""
 
-    __slots__ = ("_body_bytes", "_limits", "_progress", "_since", "_taken_bytes", "_taken_since")
+    __slots__ = ("_body_bytes", "_limits", "_progress", "_since", "_taken_bytes", "_taken_since",
+                 "_turn")  # fmt: skip
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
         self._since = self._progress = self._taken_since = now
         self._body_bytes = 0
         self._taken_bytes = 0
+        self._turn = 0
 
-    def restart(self, now: float) -> None:
-        """A request begins, or the last one was answered."""
-        self._since = self._progress = now
-        self._body_bytes = 0
+    def note(self, turn: int, now: float) -> None:
+        """Turns count requests begun and answered; a new one gets its time from when it is noted.
+
+        So a request costs a number, and only whoever looks now and then reads the clock.
+        """
+        if turn != self._turn:
+            self._turn = turn
+            self._since = self._progress = now
+            self._body_bytes = 0
 
     def with_idling(self, now: float, *, known: bool) -> str:
         """A peer that asked something before may wait longer with its next request."""

@@ -59,6 +59,7 @@ class ServerConnection(Connection):
         self.served = 0
         self.reading = False
         self._patience = Patience(self._limits, self._loop.time())
+        self._turn = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -83,7 +84,7 @@ class ServerConnection(Connection):
         self._url = b""
         self._owes_continue = False
         self.reading = True
-        self._patience.restart(self._loop.time())
+        self._turn += 1
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -323,7 +324,7 @@ class ServerConnection(Connection):
         elif self.reading:
             self._invite_body()
         else:
-            self._patience.restart(self._loop.time())
+            self._turn += 1
             self._listener.rested(self)
 
     def _next(self) -> None:
@@ -371,6 +372,7 @@ class ServerConnection(Connection):
     def overdue(self, now: float) -> str:
         """Why this peer has used up our patience, or nothing."""
         patience = self._patience
+        patience.note(self._turn, now)
         waiting = self._transport.get_write_buffer_size()
         slow = patience.with_answer(now, self._written_bytes, waiting)
         if slow or self.busy or self._queue or self._discarding:
