@@ -37,6 +37,13 @@ class Background:
             raise RuntimeError("a blocking call on the client's own loop would wait for itself")
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
+    def leave(self, work: Coroutine[Any, Any, T]) -> None:
+        """Run it there without waiting, from whichever thread this is."""
+        if self.loop.is_closed():
+            work.close()
+        else:
+            asyncio.run_coroutine_threadsafe(work, self.loop)
+
     def stop(self) -> None:
         """End the loop and its connections."""
         if self._thread.is_alive():

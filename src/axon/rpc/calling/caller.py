@@ -163,7 +163,8 @@ class Caller:
     async def close(self) -> None:
         """Say what is left to say, then let go of every connection."""
         await self._duplex.close()
-        await self._sender.transport.close()
+        if self._access.transport is None:  # One that was handed in is not ours to close.
+            await self._sender.transport.close()
 
 
 async def _until_ended() -> None:

@@ -35,7 +35,7 @@ async def caller_for(access: Access) -> Caller:
     known = mine.get(access)
     if known is None:
         caller = Caller(access, access.transport or _http(access))
-        guard = _closing(caller)
+        guard = _closing(caller, access)
         await anext(guard)
         known = mine[access] = (caller, guard)
     global _recent  # noqa: PLW0603 - a cache of one; a race only costs a look-up
@@ -51,12 +51,25 @@ def _http(access: Access) -> HttpTransport:
     return HttpTransport(limits=access.limits, client_tls=client_context(access.tls))
 
 
-async def _closing(caller: Caller) -> AsyncIterator[None]:
-    """Closes the caller's connections when its loop shuts down.
+async def _closing(caller: Caller, access: Access) -> AsyncIterator[None]:
+    """Closes the caller's connections when its loop shuts down, and forgets both.
 
     asyncio has no hook for the end of a loop, but it does finish suspended async generators then.
     """
+    loop = asyncio.get_running_loop()
     try:
         yield
     finally:
         await caller.close()
+        _forget(loop, access)
+
+
+def _forget(loop: asyncio.AbstractEventLoop, access: Access) -> None:
+    """A caller knows its loop, so the table alone would keep both for ever."""
+    global _recent  # noqa: PLW0603
+    mine = _callers.get(loop, {})
+    mine.pop(access, None)
+    if not mine:
+        _callers.pop(loop, None)
+    if _recent is not None and _recent[0] is loop:
+        _recent = None

@@ -20,7 +20,7 @@ from axon.rpc import wire
 from axon.rpc.address import Address
 from axon.rpc.calling.inbox import Inbox
 from axon.rpc.calling.options import CallOptions
-from axon.rpc.calling.sender import BACKOFF_S, Sender
+from axon.rpc.calling.sender import BACKOFF_S, Sender, backoff_s
 from axon.rpc.messages import Request, Response, body_size
 from axon.rpc.paths import CALLS
 from axon.rpc.replies import raise_for
@@ -43,7 +43,7 @@ class DuplexCaller:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self._inbox = Inbox(sender.access.key)
+        self._inbox = Inbox(sender.access.key, sender.decode)
         self._farewells: set[asyncio.Task[None]] = set()
 
     async def call(self, origin: Address, request: Request, options: CallOptions) -> Any:
@@ -62,7 +62,10 @@ class DuplexCaller:
             # Whoever joins a call that has ended gets nothing sent, and asks at once.
             pushing = await self._submit(origin, request) and pushing
             response = await self._collect(origin, id, pushed, options, pushing=pushing)
-        except asyncio.CancelledError:
+        except CallError:
+            raise  # The link's or the worker's doing; the result, if there is one, waits.
+        except BaseException:
+            # Cancelled, or the caller's own code failed: nobody will take the result.
             self._farewell(origin, Request(b"POST", CALLS + id.encode() + b"/cancel"))
             raise
         finally:
@@ -96,7 +99,7 @@ class DuplexCaller:
                     raise  # Nobody there, and the sender has waited for a restart already.
                 if loop.time() > last_s:
                     return False  # It must not arrive again, but it may have run: ask.
-                await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
+                await asyncio.sleep(backoff_s(attempt))
                 continue
             refusal = response.headers.get(b"axon-error", b"")
             if refusal == b"lost" and certain and attempt < len(BACKOFF_S):
@@ -137,7 +140,7 @@ class DuplexCaller:
         silence_s = _SILENCE_S
         while not pushed.done():
             if failed:
-                delay_s = BACKOFF_S[min(failed, len(BACKOFF_S)) - 1]
+                delay_s = backoff_s(failed - 1)
             else:
                 delay_s = _PUSHED_POLL_S[min(asked, len(_PUSHED_POLL_S) - 1)] if pushing else 0.0
             if delay_s:

@@ -63,8 +63,7 @@ class Call:
 
     def _start(self) -> concurrent.futures.Future[Any]:
         if self._future is None:
-            if self._cancelled:
-                raise CallCancelled("cancelled before it was sent")
+            self._check_cancelled()
             if self._begun:
                 raise RuntimeError(f"{self!r} is being awaited elsewhere and cannot be joined")
             self._begun = True
@@ -93,10 +92,9 @@ class Call:
 
     async def _await_here(self) -> Any:
         if self._outcome is None:
-            if self._cancelled:
-                raise CallCancelled("cancelled before it was sent")
             if self._begun:
                 raise RuntimeError(f"{self!r} is already being awaited; share a task instead")
+            self._check_cancelled()
             self._begun = True
             self._task = asyncio.current_task()
             spec = self._spec
@@ -104,8 +102,12 @@ class Call:
                 caller = recent_caller(spec.access) or await caller_for(spec.access)
                 value = await caller.call(spec)
                 self._outcome = (value, None)
+            except asyncio.CancelledError as error:
+                # Kept as the call's own end: whoever asks later was not cancelled.
+                self._outcome = (None, CallCancelled("the call was cancelled"))
+                raise self._explained(error) from None
             except BaseException as error:
-                self._outcome = (None, self._explained(error))
+                self._outcome = (None, error)
             finally:
                 self._task = None
         value, failure = self._outcome
@@ -113,9 +115,13 @@ class Call:
             raise failure
         return value
 
+    def _check_cancelled(self) -> None:
+        if self._cancelled:
+            raise CallCancelled("cancelled before it was sent")
+
     def _explained(self, error: BaseException) -> BaseException:
         """The error as it is told: a cancellation by `cancel` is the call's, not the task's."""
-        if not isinstance(error, asyncio.CancelledError) or not self._struck:
+        if not self._struck:
             return error
         task = self._task
         if task is not None and task.uncancel() > 0:
@@ -123,7 +129,22 @@ class Call:
         return CallCancelled("the call was cancelled")
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        return items(self._spec)
+        return self._items(self._spec)
+
+    async def _items(self, spec: CallSpec) -> AsyncGenerator[Any, None]:
+        async with aclosing(items(spec)) as source:
+            while True:
+                self._check_cancelled()
+                self._task = asyncio.current_task()
+                try:
+                    item = await anext(source)
+                except StopAsyncIteration:
+                    return
+                except asyncio.CancelledError as error:
+                    raise self._explained(error) from None
+                finally:
+                    self._task = None
+                yield item
 
     async def progress(self) -> AsyncIterator[Any]:
         """The values the function reports while it runs; then await the call for its result."""
@@ -163,7 +184,7 @@ class Call:
             raise CallCancelled("the call was cancelled") from None
 
     def __iter__(self) -> Iterator[Any]:
-        return iterate_blocking(self._spec.fixed())
+        return iterate_blocking(self._items(self._spec.fixed()))
 
     def cancel(self) -> None:
         """Stop the call here and on the worker."""
@@ -200,9 +221,8 @@ class Call:
         return f"<call of {self._spec.path} on {self._spec.origin}>"
 
 
-def iterate_blocking(spec: CallSpec) -> Iterator[Any]:
+def iterate_blocking(source: AsyncGenerator[Any, None]) -> Iterator[Any]:
     """A stream for a plain `for`: the background loop fetches each item when it is asked for."""
-    source = items(spec)
     try:
         while True:
             try:
@@ -210,4 +230,5 @@ def iterate_blocking(spec: CallSpec) -> Iterator[Any]:
             except StopAsyncIteration:
                 return
     finally:
-        run_blocking(source.aclose())
+        # Not waited for: an iterator may be collected anywhere, on the loop's own thread too.
+        background().leave(source.aclose())

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from axon.errors import AxonError, CallCancelled, NotFound, Unauthorised
-from axon.rpc import wire
 from axon.rpc.address import Address
-from axon.rpc.messages import Listener, Request, Response, Transport
+from axon.rpc.messages import Buffer, Listener, Request, Response, Transport
 from axon.rpc.paths import PROGRESS, RESULTS
 from axon.rpc.replies import error_response
 from axon.rpc.security.auth import Admission, Verifier
@@ -22,7 +21,9 @@ Report = Callable[[Any], None]
 class Inbox:
     """Results and progress of calls that are waited for; anything else is turned away unread."""
 
-    def __init__(self, keyring: Keyring | None) -> None:
+    def __init__(self, keyring: Keyring | None, decode: Callable[[Buffer], Any]) -> None:
+        self._decode = decode
+        self._opening = asyncio.Lock()
         self.boot = os.urandom(8).hex().encode()
         self._verifier: Verifier | None = None
         if keyring is not None:
@@ -35,10 +36,11 @@ class Inbox:
     async def reply_to(self, transport: Transport, worker: Address) -> bytes:
         """Listen where that worker sees us, and say where: `scheme:port`."""
         host = transport.host_towards(worker)
-        listener = self._listeners.get(host)
-        if listener is None:
-            listener = await transport.listen(self, Address(host, 0, worker.scheme))
-            self._listeners[host] = listener
+        async with self._opening:  # First calls made together share one listener.
+            listener = self._listeners.get(host)
+            if listener is None:
+                listener = await transport.listen(self, Address(host, 0, worker.scheme))
+                self._listeners[host] = listener
         return f"{worker.scheme}:{listener.address.port}".encode()
 
     def expect(self, id: str, report: Report | None) -> asyncio.Future[Response]:
@@ -93,9 +95,14 @@ class Inbox:
             future.set_result(Response(int(status), dict(request.headers), body))
 
     def _report(self, id: bytes, request: Request) -> None:
-        for report in self._expected[id].values():
-            if report is not None and request.body:
-                report(wire.decode(request.body[0], types=wire.Types.loaded()))
+        for future, report in self._expected[id].items():
+            if report is None or not request.body or future.done():
+                continue
+            try:
+                report(self._decode(request.body[0]))
+            except Exception as error:
+                # The caller's own code failed on it, and its call fails with that.
+                future.set_exception(error)
 
     async def close(self) -> None:
         """Let go of those who wait, and stop listening."""

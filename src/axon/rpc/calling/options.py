@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from axon.errors import ConfigurationError
 from axon.rpc.limits import Limits
@@ -90,8 +90,6 @@ class Access:
                 "pickling without a key would run anyone's code", hint="pass key= as well"
             )
 
-
-Pattern = Literal["simplex", "duplex"]
 
 _scope: ContextVar[tuple[Callable[[], float], float] | None] = ContextVar(
     "axon_scope", default=None

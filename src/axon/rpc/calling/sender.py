@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -28,6 +29,11 @@ from axon.rpc.security.auth import Seal, Signer
 BACKOFF_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0)
 
 
+def backoff_s(attempt: int) -> float:
+    """How long to wait after so many attempts before this one failed."""
+    return BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
+
+
 class Sender:
     """Sends requests and reads answers for one way of access; knows each worker's profile."""
 
@@ -36,15 +42,20 @@ class Sender:
         self.transport = transport
         self._signer = Signer(access.key.only()) if access.key else None
         self._profiles: dict[Address, Profile] = {}
-        self._reached: set[Address] = set()
+        self._asking: dict[str, asyncio.Lock] = {}
+        self._reached: set[str] = set()
 
     # Profiles
 
     async def profile(self, origin: Address, *, fresh: bool = False) -> Profile:
         """What that worker offers; asked once, and again when it turns out to be out of date."""
-        known = self._profiles.get(origin)
-        if known is not None and not fresh:
-            return known
+        if not fresh:
+            known = self._profiles.get(origin)
+            if known is not None:
+                return known
+            # Many first calls at once make one question; the others wait for its answer.
+            async with self._asking.setdefault(origin.key, asyncio.Lock()):
+                return self._profiles.get(origin) or await self.profile(origin, fresh=True)
         response = await self.send(origin, Request(b"GET", PROFILE))
         raise_for(response)
         try:
@@ -52,7 +63,6 @@ class Sender:
         except ValueError as error:
             raise ProtocolError(f"{origin} does not answer like an Axon worker") from error
         profile = self._profiles[origin] = read_profile(data, origin)
-        self._reached.add(origin)
         return profile
 
     def forget(self, origin: Address) -> None:
@@ -75,10 +85,7 @@ class Sender:
     async def send(self, origin: Address, request: Request) -> Response:
         """Send and wait for the answer, its signature checked where there is a key."""
         if self._signer is None:
-            try:
-                return await self.transport.exchange(origin, request)
-            except ConnectFailed:
-                return await self._reconnect(origin, request)
+            return await self._exchange(origin, request)
         response, seal, boot = await self._send_signed(origin, request, self._signer)
         if response.status == 401 and await self._restarted(origin, boot):
             # Meant for the worker that was there before, so this one did not run it.
@@ -104,27 +111,31 @@ class Sender:
         if request.method != b"GET":
             boot = (self._profiles.get(origin) or await self.profile(origin)).boot
         seal = signer.sign(request, boot=boot.encode())
+        return await self._exchange(origin, request), seal, boot
+
+    async def _exchange(self, origin: Address, request: Request) -> Response:
         try:
-            return await self.transport.exchange(origin, request), seal, boot
+            response = await self.transport.exchange(origin, request)
         except ConnectFailed:
-            return await self._reconnect(origin, request), seal, boot
+            if origin.key not in self._reached:
+                raise
+            response = await self._reconnect(origin, request)
+        self._reached.add(origin.key)
+        return response
 
     async def _reconnect(self, origin: Address, request: Request) -> Response:
         """A worker that was there and is not: it may be restarting, so try for a while."""
-        if origin not in self._reached:
-            raise  # noqa: PLE0704 - the failure being handled, of a worker never seen
         loop = asyncio.get_running_loop()
         until = loop.time() + self.access.reconnect_s
-        attempt = 0
-        while True:
-            await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
-            attempt += 1
+        for attempt in itertools.count():
+            await asyncio.sleep(backoff_s(attempt))
             try:
                 return await self.transport.exchange(origin, request)
             except ConnectFailed:
                 if loop.time() > until:
-                    self._reached.discard(origin)
+                    self._reached.discard(origin.key)
                     raise
+        raise AssertionError("attempts have no end")
 
     # Answers
 

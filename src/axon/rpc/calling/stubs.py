@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from axon.errors import ConfigurationError, NotFound
 from axon.rpc.address import Address
 from axon.rpc.calling.background import background
-from axon.rpc.calling.handles import Call, iterate_blocking, run, run_blocking
+from axon.rpc.calling.handles import Call, items, iterate_blocking, run, run_blocking
 from axon.rpc.calling.options import Access, CallOptions
 from axon.rpc.calling.profiles import Profile, Remote
 from axon.rpc.calling.spec import CallSpec
@@ -37,7 +37,7 @@ def ThreadStub(spec: CallSpec) -> Call:  # noqa: N802
 def SyncStub(spec: CallSpec) -> Any:  # noqa: N802
     """Calls block and give the value; a generator function gives a plain iterator."""
     if spec.streams:
-        return iterate_blocking(spec.fixed())
+        return iterate_blocking(items(spec.fixed()))
     return run_blocking(run(spec.fixed()))
 
 
