@@ -241,3 +241,19 @@ def test_joined_from_a_plain_script(kind: str) -> None:
         assert cancelled == ["one"]
     finally:
         served.shutdown()
+
+
+def test_answers_that_come_together_are_all_told() -> None:
+    """More may be there in one turn of the loop than were wanted: none of them is lost or made up."""
+
+    async def main() -> None:
+        async def work(value: object) -> object:
+            await asyncio.sleep(0)
+            return value
+
+        for size in range(1, 6):
+            answers = await client.gather([work(None) for _ in range(5)], quorum=size)
+            assert answers.values == [None] * size
+            assert [failure.reason for failure in answers.failures] == ["not needed"] * (5 - size)
+
+    virtual.run(main())

@@ -66,6 +66,11 @@ def test_a_call_cancelled_by_one_task_does_not_cancel_another() -> None:
     run(main)
 
 
+async def _exhaust(stream: AsyncIterator[Any]) -> None:
+    async for _ in stream:
+        pass
+
+
 def test_cancel_ends_an_iteration() -> None:
     async def main() -> None:
         worker, _ = make_worker()
@@ -75,9 +80,9 @@ def test_cancel_ends_an_iteration() -> None:
             stream = aiter(call)
             assert await anext(stream) == 0
             asyncio.get_running_loop().call_later(0.05, call.cancel)
+            await asyncio.sleep(0.1)
             with pytest.raises(CallCancelled):
-                while True:
-                    await anext(stream)
+                await _exhaust(stream)
             with pytest.raises(CallCancelled):
                 await anext(aiter(call))
 

@@ -85,9 +85,13 @@ def gather(
     for all. A call that fails is a `Failure` among the outcomes and does not disturb the others.
     """
     named = dict(calls) if isinstance(calls, Mapping) else dict(enumerate(calls))
-    if quorum is not None and not 0 < quorum <= len(named):
-        raise ConfigurationError(f"quorum must be from 1 to {len(named)}, got {quorum}")
+    if quorum is not None and (type(quorum) is not int or not 0 < quorum <= len(named)):
+        raise ConfigurationError(f"quorum must be a number from 1 to {len(named)}, got {quorum}")
     return Gathering(named, quorum, time_left(CallOptions(deadline_s=deadline_s)))
+
+
+_OPEN = object()
+"""The outcome of a call that has none yet; `None` is a value like any other."""
 
 
 class _Tally:
@@ -102,7 +106,7 @@ class _Tally:
         self._open = len(calls)
         self.enough: asyncio.Future[None] = loop.create_future()
         # Filled in call order, so that the result never depends on who answered first.
-        self._outcomes: dict[Any, Any] = dict.fromkeys(calls)
+        self._outcomes: dict[Any, Any] = dict.fromkeys(calls, _OPEN)
         self._tasks: dict[asyncio.Task[Any], Any] = {}
         for name, call in calls.items():
             task = loop.create_task(_wait_for(call))
@@ -116,6 +120,8 @@ class _Tally:
         if self.enough.done():
             if not task.cancelled():
                 task.exception()  # Looked at, so that asyncio does not report it as lost.
+            if self._outcomes[name] is _OPEN:
+                self._outcomes[name] = self._failure(name, "not needed")
             return
         self._open -= 1
         try:
@@ -148,7 +154,7 @@ class _Tally:
         if not self.enough.done():
             self.enough.cancel()
         for task, name in self._tasks.items():
-            if self._outcomes[name] is None:
+            if self._outcomes[name] is _OPEN:
                 self._outcomes[name] = self._failure(name, reason)
                 task.cancel()
 
