@@ -32,11 +32,11 @@ from rpc_peers.roster import BULK, ECHO, GATHER, IN_FLIGHT, PEERS, taking_part
 from rpc_peers.tables import TABLES, render
 
 START = "start"
-# A lone caller and its server take turns, and a system that puts them on one core or on two as it
-# likes makes raw sockets 20 or 60 us from one visit to the next. On one core every framework, gRPC
-# with its threads included, is as fast as when left free, and steady.
+# A lone caller and its server take turns, and where the system puts them matters more than what
+# they do: raw sockets take some 20 us when both share a core and 60 when each has its own. Left
+# free, as people run them, a visit may find either; the pins make it one of them for everybody.
 PINS = {"free": FREE, "apart": Cores(0, 1), "together": Cores(0, 0)}
-DEFAULT_PIN = "together" if hasattr(os, "sched_setaffinity") else "free"
+DEFAULT_PIN = "free"
 QUESTIONS = (ECHO, IN_FLIGHT, BULK, GATHER, START)
 
 
@@ -175,7 +175,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="about 30 s instead of about 4 min")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a summary here")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
-    pin_help = "cores of client and server in the one-caller echo (Linux; default: together)"
+    pin_help = "cores of client and server in the one-caller echo (Linux; default: free)"
     parser.add_argument("--pin", choices=PINS, default=DEFAULT_PIN, help=pin_help)
     parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=QUESTIONS)
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""A device that offers three functions. Run it, then call them from anywhere on this machine."""
+"""A device that offers four functions. Run it, then call them from anywhere on this machine."""
 
 import sys
 import time

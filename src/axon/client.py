@@ -14,12 +14,22 @@ import asyncio
 from os import PathLike
 from typing import Any
 
-from axon.errors import DeadlineExceeded
+from axon.errors import ConfigurationError, DeadlineExceeded
 from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.calling.callers import caller_for
 from axon.rpc.calling.gather import Answers, Gathering, gather
 from axon.rpc.calling.handles import Call, run_blocking
-from axon.rpc.calling.options import UNSET, Access, CallOptions, Unset, deadline, time_left
+from axon.rpc.calling.options import (
+    DEFAULT_DEADLINE_S,
+    UNSET,
+    Access,
+    CallOptions,
+    Unset,
+    check_call_id,
+    deadline,
+    time_left,
+)
+from axon.rpc.calling.profiles import Remote
 from axon.rpc.calling.spec import CallSpec
 from axon.rpc.calling.stubs import (
     FutureStub,
@@ -46,6 +56,16 @@ __all__ = [
 ]  # fmt: skip
 
 KeyLike = str | PathLike[str] | Key | Keyring | None
+
+
+_WAYS = ("key", "tls", "pickling", "reconnect_s", "limits", "transport")
+
+
+def _check_ways(options: dict[str, Any], others: tuple[str, ...]) -> None:
+    unknown = sorted(set(options) - set(_WAYS))
+    if unknown:
+        known = ", ".join(sorted((*others, *_WAYS)))
+        raise ConfigurationError(f"unknown option {', '.join(unknown)}", hint=f"known are {known}")
 
 
 def access(
@@ -80,9 +100,10 @@ async def connect(
 
     Further keywords say how it is reached: `key`, `tls`, `pickling`, `reconnect_s`, `limits`.
     """
-    where = Address.parse(address)
-    options = CallOptions(deadline_s=deadline_s, duplex=duplex)
+    _check_ways(access_options, ("stub_type", "deadline_s", "duplex"))
     way = access(**access_options)
+    where = Address.parse(address, tls=way.tls is not None)
+    options = CallOptions(deadline_s=deadline_s, duplex=duplex)
     left = time_left(options)
     try:
         async with asyncio.timeout(left) as scope:
@@ -90,7 +111,7 @@ async def connect(
     except TimeoutError as error:
         if not scope.expired():
             raise
-        raise DeadlineExceeded(f"no answer from {where.origin} within {left:g} s") from error
+        raise DeadlineExceeded(f"no answer from {where.origin} within {left:.3g} s") from error
     return build_stub(
         profile, where, access=way, stub_type=stub_type_of(stub_type), options=options
     )
@@ -116,11 +137,20 @@ def call(
     tls: str | PathLike[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Call the function at `host[:port]/path` once, blocking; for scripts and the command line."""
-    where = Address.parse(address)
-    options = CallOptions(deadline_s=deadline_s)
+    """Call the function at `host[:port]/path` once, blocking; a generator gives an iterator."""
     way = access(key=key, tls=tls)
-    return SyncStub(CallSpec(way, where.origin, where.path, args, kwargs, options))
+    where = Address.parse(address, tls=tls is not None)
+    if not where.path:
+        raise ConfigurationError(f"{address} names no function", hint="write host[:port]/rpc/NAME")
+    options = CallOptions(deadline_s=deadline_s)
+
+    async def find() -> Remote:
+        with deadline(time_left(options) or DEFAULT_DEADLINE_S):
+            return await (await caller_for(way)).find(where.origin, where.path)
+
+    remote = run_blocking(find())
+    remote.check(args, kwargs)
+    return SyncStub(CallSpec(way, where.origin, remote, args, kwargs, options))
 
 
 def attach(
@@ -131,8 +161,9 @@ def attach(
     **access_options: Any,
 ) -> Any:
     """The result of a duplex call made earlier under that id, blocking until it is there."""
-    where = Address.parse(address)
     way = access(**access_options)
+    where = Address.parse(address, tls=way.tls is not None)
+    check_call_id(call_id)
 
     async def collect() -> Any:
         caller = await caller_for(way)
@@ -156,11 +187,10 @@ class _NamedStub(RemoteFunction):
         deadline_s: float | Unset | None = UNSET,
         **access_options: Any,
     ) -> None:
-        where = Address.parse(worker_ip, port=port)
+        way = access(**access_options)
+        where = Address.parse(worker_ip, port=port, tls=way.tls is not None)
         options = CallOptions(deadline_s=deadline_s, duplex=self._duplex)
-        super().__init__(
-            access(**access_options), where.origin, rpc_name, type(self)._kind, options
-        )
+        super().__init__(way, where.origin, rpc_name, type(self)._kind, options)
 
 
 class CoroSimplexStub(_NamedStub):

@@ -14,21 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import errno
 import logging
-import resource
 import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar, overload
 
-from axon.errors import ConfigurationError, WorkerStopping
+from axon.errors import ConfigurationError
 from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.discovery.mdns import Announcement, Announcer
-from axon.rpc.executors import Executor, ProcessPool, check, in_child, progress
+from axon.rpc.executors import Executor, check, in_child, progress
 from axon.rpc.http.transport import HttpTransport
-from axon.rpc.loops import new_event_loop
+from axon.rpc.loops import new_event_loop, serving_here
 from axon.rpc.messages import Listener, Transport
 from axon.rpc.paths import RPC_SERVICE
 from axon.rpc.serving.dispatch import Dispatcher
@@ -60,15 +60,10 @@ class Worker:
 
         def register(function: F) -> F:
             label = name or getattr(function, "__name__", "")
-            self._add(f"{RPC_SERVICE}/{label}", function, executor)
+            self.services.add(f"{RPC_SERVICE}/{label}", function, executor)
             return function
 
         return register
-
-    def _add(self, path: str, function: Callable[..., Any], executor: Executor) -> None:
-        if executor == "process":
-            ProcessPool.check(function)
-        self.services.add(path, function, executor)
 
     def service(
         self, subject: object, name: str, *, depth: int = 1, executor: Executor = "thread"
@@ -88,26 +83,26 @@ class Worker:
         carrier = chosen.transport or HttpTransport(
             limits=chosen.limits, worker_tls=chosen.tls_context()
         )
-        dispatcher = Dispatcher(
-            self.services,
-            name=self.name,
-            version=__version__,
-            transport=carrier,
-            options=chosen,
-        )
-        listener = await _listen(carrier, dispatcher, chosen.address)
-        serving = Serving(dispatcher, listener, chosen.grace_s)
-        announcer = self._announcer(listener.address, chosen.announce)
-        try:
+        # Each part ends even when the one before it fails to, or the shutdown is cancelled.
+        async with AsyncExitStack() as stack:
+            stack.enter_context(serving_here())
+            if chosen.transport is None:
+                stack.push_async_callback(carrier.close)
+            dispatcher = Dispatcher(
+                self.services,
+                name=self.name,
+                version=__version__,
+                transport=carrier,
+                options=chosen,
+            )
+            listener = await _listen(carrier, dispatcher, chosen.address)
+            serving = Serving(dispatcher, listener, chosen.grace_s)
+            stack.push_async_callback(serving.close)
+            announcer = self._announcer(listener.address, chosen.announce)
             if announcer is not None:
+                stack.push_async_callback(announcer.stop)
                 await announcer.start()
             yield serving
-        finally:
-            if announcer is not None:
-                await announcer.stop()
-            await serving.close()
-            if chosen.transport is None:
-                await carrier.close()
 
     def _announcer(self, address: Address, announce: bool | None) -> Announcer | None:
         wanted = (not address.is_loopback) if announce is None else announce
@@ -163,7 +158,8 @@ class Worker:
 
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, told)
+                with suppress(NotImplementedError):  # Windows ends a process without asking it.
+                    loop.add_signal_handler(number, told)
         async with self.serving(**options) as serving:
             held.append(serving)
             serving.stop = lambda: _wake(loop, stopped)
@@ -195,15 +191,14 @@ class Serving:
 
     def hurry(self) -> None:
         """Hand back what is under way now; whoever asks a second time will not wait."""
-        name = self.dispatcher.name
-        self.dispatcher.engine.end_all(
-            lambda: WorkerStopping(f"worker {name} stopped before the call was done")
-        )
+        self.dispatcher.hand_back()
 
     async def close(self) -> None:
         """Finish what is under way, hand back the rest, then close the port."""
-        await self.dispatcher.stop(self._grace_s)
-        await self._listener.close(grace_s=1.0)
+        try:
+            await self.dispatcher.stop(self._grace_s)
+        finally:
+            await self._listener.close(grace_s=1.0)
 
     def shutdown(self, timeout_s: float = 15.0) -> None:
         """Stop a worker that was started on a thread, and wait for it."""
@@ -218,7 +213,9 @@ async def _listen(transport: Transport, dispatcher: Dispatcher, address: Address
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {address}: {error.strerror or error}",
-            hint="is another worker running there? choose another port=",
+            hint="is another worker running there? choose another port="
+            if error.errno == errno.EADDRINUSE
+            else "is the host one of this machine's own addresses?",
         ) from error
 
 
@@ -233,6 +230,10 @@ def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
 
 def _raise_file_limit() -> None:
     """As many open sockets as the system lets us have: a thousand peers are a thousand files."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows, which sets no such limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and soft < hard:
         with suppress(ValueError, OSError):

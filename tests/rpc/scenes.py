@@ -53,7 +53,8 @@ class Pair:
     app: Served
 
     async def ask(self, body: Sequence[Buffer] = (), address: Address = PI) -> Response:
-        return await self.client.exchange(address, Request(b"POST", b"/f", body=body))
+        request = Request(b"POST", b"/f", body=body, streams=True)
+        return await self.client.exchange(address, request)
 
     def start(self, body: Sequence[Buffer] = ()) -> asyncio.Task[Response]:
         return asyncio.create_task(self.ask(body))

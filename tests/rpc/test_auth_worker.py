@@ -226,7 +226,7 @@ def give(inbox: Inbox, made: Request) -> Response:
 
 def test_an_inbox_takes_what_the_key_it_called_with_has_signed() -> None:
     async def main() -> None:
-        inbox, told = Inbox(Keyring([KEY, OTHER])), list[Any]()
+        inbox, told = Inbox(Keyring([KEY, OTHER]), wire.decode), list[Any]()
         result = inbox.expect("mine", told.append)
         guess = Key(KEY.id, b"guess" * 8)
         for target in (RESULTS + b"mine", PROGRESS + b"mine"):
@@ -247,7 +247,7 @@ def test_an_inbox_takes_what_the_key_it_called_with_has_signed() -> None:
 
 def test_an_inbox_takes_progress_once() -> None:
     async def main() -> None:
-        inbox, told = Inbox(Keyring([KEY])), list[Any]()
+        inbox, told = Inbox(Keyring([KEY]), wire.decode), list[Any]()
         inbox.expect("mine", told.append)
         made = pushed(KEY, inbox.boot, PROGRESS + b"mine")
         assert [give(inbox, made).status for _ in range(2)] == [204, 401]

@@ -52,6 +52,10 @@ class Counter:
         self.total += amount
         return self.total
 
+    def reset(self) -> Counter:
+        self.total = 0
+        return self
+
     def _secret(self) -> str:
         return "secret"
 
@@ -292,7 +296,9 @@ def test_services_expose_public_methods_and_no_more(transport: str, tmp_path: Pa
         assert await stub.add() == 3
         assert await stub(10) == 13
         assert await stub.inner.deep() == "deep"
-        assert dir(stub) == ["add", "inner"]
+        assert dir(stub) == ["add", "inner", "reset"]
+        assert await stub.reset() is None  # Itself, which the caller has a stub of.
+        assert await stub.add(1) == 1
         with pytest.raises(AttributeError, match="offers"):
             stub.missing  # noqa: B018
         functions = world.serving.dispatcher.profile()["functions"]

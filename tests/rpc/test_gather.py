@@ -244,7 +244,7 @@ def test_joined_from_a_plain_script(kind: str) -> None:
 
 
 def test_answers_that_come_together_are_all_told() -> None:
-    """More may be there in one turn of the loop than were wanted: none of them is lost or made up."""
+    """More may be there in one turn than were wanted: none of them is lost or made up."""
 
     async def main() -> None:
         async def work(value: object) -> object:

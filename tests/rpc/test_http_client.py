@@ -22,6 +22,7 @@ from axon.errors import (
 from axon.rpc.address import Address
 from axon.rpc.calling.callers import caller_for
 from axon.rpc.calling.spec import CallSpec
+from axon.rpc.http import pool as pool_module
 from axon.rpc.http import transport as transport_module
 from axon.rpc.http.transport import HttpTransport
 from axon.rpc.limits import Limits
@@ -125,6 +126,7 @@ def with_rogue(
 
 
 ASK = Request(b"POST", b"/x", {}, (b"[]",))
+ASK_STREAM = Request(b"POST", b"/x", {}, (b"[]",), streams=True)
 HEAD = b"HTTP/1.1 200 OK\r\n"
 ROGUES: dict[str, tuple[Talk, type[Exception]]] = {
     "garbage": (says(b"\x16\x03\x01 nothing of HTTP\r\n\r\n"), ProtocolError),
@@ -150,6 +152,10 @@ ROGUES: dict[str, tuple[Talk, type[Exception]]] = {
     "endless header": (endlessly(HEAD + b"a: ", b"b" * 10_000), TooLarge),
     "endless reason": (endlessly(b"HTTP/1.1 200 ", b"b" * 10_000), TooLarge),
     "endless body without a length": (endlessly(HEAD + b"\r\n", bytes(100_000)), TooLarge),
+    "endless chunks": (
+        endlessly(HEAD + b"transfer-encoding: chunked\r\n\r\n", b"ffff\r\n%b\r\n" % bytes(0xFFFF)),
+        TooLarge,
+    ),
 }
 
 
@@ -234,7 +240,8 @@ def test_connections_are_reused_until_the_server_closes_them(loop: str) -> None:
 
 
 def test_idle_connections_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport_module, "CLIENT_IDLE_S", 0.1)
+    for module in (transport_module, pool_module):
+        monkeypatch.setattr(module, "CLIENT_IDLE_S", 0.1)
 
     @with_rogue(says(OK))
     async def main(transport: HttpTransport, server: Rogue) -> None:
@@ -254,7 +261,7 @@ def test_more_calls_than_connections_take_turns(loop: str) -> None:
 
     @with_rogue(talk, loop)
     async def main(transport: HttpTransport, server: Rogue) -> None:
-        most = transport_module._MOST_CONNECTIONS
+        most = pool_module.MOST_CONNECTIONS
         calls = [transport.exchange(server.address, ASK) for _ in range(3 * most)]
         responses = await asyncio.gather(*calls)
         assert {response.status for response in responses} == {200}
@@ -265,7 +272,7 @@ def test_more_calls_than_connections_take_turns(loop: str) -> None:
 def test_a_cancelled_wait_does_not_lose_a_connection(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport_module, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(pool_module, "MOST_CONNECTIONS", 2)
     free = asyncio.Event()
 
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -384,7 +391,7 @@ def test_streams_give_their_connection_back(loop: str) -> None:
     @with_app(Taker([b"a", b"b"]), loop)
     async def short(transport: HttpTransport, address: Address) -> None:
         for _ in range(30):
-            response = await transport.exchange(address, ASK)
+            response = await transport.exchange(address, ASK_STREAM)
             assert response.stream is not None
             assert b"".join([bytes(part) async for part in response.stream]) == b"ab"
         assert _connections(transport) == 1
@@ -395,13 +402,13 @@ def test_streams_give_their_connection_back(loop: str) -> None:
     @with_app(Taker(large), loop)
     async def unread(transport: HttpTransport, address: Address) -> None:
         for _ in range(3):
-            response = await transport.exchange(address, ASK)
+            response = await transport.exchange(address, ASK_STREAM)
             assert response.stream is not None
             assert await anext(response.stream)
             await response.stream.aclose()  # type: ignore[attr-defined]
             await asyncio.sleep(0.02)
             assert _connections(transport) == 0
-        response = await transport.exchange(address, ASK)
+        response = await transport.exchange(address, ASK_STREAM)
         assert response.stream is not None
         await asyncio.sleep(0.05)
         assert sum([len(part) async for part in response.stream]) == 40 << 18
@@ -413,7 +420,7 @@ def test_a_short_stream_over_in_one_read_is_not_forgotten() -> None:
     @with_rogue(says(whole))
     async def main(transport: HttpTransport, server: Rogue) -> None:
         for _ in range(5):
-            response = await transport.exchange(server.address, ASK)
+            response = await transport.exchange(server.address, ASK_STREAM)
             assert response.stream is not None
             assert [bytes(part) async for part in response.stream] == [b"ab"]
         assert server.opened == 1
@@ -428,10 +435,26 @@ def test_a_stream_that_ended_while_held_back_frees_its_connection() -> None:
     async def main(transport: HttpTransport, server: Rogue) -> None:
         async with asyncio.timeout(5):
             for _ in range(5):
-                response = await transport.exchange(server.address, ASK)
+                response = await transport.exchange(server.address, ASK_STREAM)
                 assert response.stream is not None
                 await asyncio.sleep(0.02)
                 await response.stream.aclose()  # type: ignore[attr-defined]
+
+
+@every_loop
+def test_a_stream_nobody_wanted_is_read_whole_and_its_connection_kept(loop: str) -> None:
+    @with_app(Taker([b"a" * 100_000, b"b"]), loop)
+    async def main(transport: HttpTransport, address: Address) -> None:
+        for _ in range(5):
+            response = await transport.exchange(address, ASK)
+            assert response.stream is None
+            assert bytes(response.body[0]) == b"a" * 100_000 + b"b"
+        assert (_connections(transport), _free(transport)) == (1, 1)
+
+    @with_app(Taker(), loop)
+    async def empty(transport: HttpTransport, address: Address) -> None:
+        response = await transport.exchange(address, ASK)
+        assert (response.stream, response.body) == (None, ())
 
 
 def test_every_builtin_error_can_be_restored() -> None:

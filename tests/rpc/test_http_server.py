@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from axon.rpc.http import listener as listener_module
 from axon.rpc.http.connection import DIRECT_BYTES
 from axon.rpc.http.listener import HttpListener
 from axon.rpc.http.patience import Patience
+from axon.rpc.http.server import ServerConnection
 from axon.rpc.http.transport import HttpTransport
 from axon.rpc.limits import Limits
 from axon.rpc.messages import Buffer, Request, Response
@@ -556,6 +558,24 @@ async def _open(address: Address) -> Peer:
 
 
 @every_loop
+def test_a_peer_that_began_with_a_pipeline_is_known_too(loop: str) -> None:
+    async def main(stage: Scene) -> None:
+        async with connected(stage.address) as longest, connected(stage.address) as pipelining:
+            await longest.send(request())
+            await longest.get()
+            await pipelining.send(request(b"/slow?0.02") + request())
+            await pipelining.get(2)
+            async with connected(stage.address) as newcomer:
+                await newcomer.send(request())
+                await newcomer.get()
+                await longest.ended()
+                await pipelining.send(request())
+                assert len(await pipelining.get(3)) == 3
+
+    play(main, loop, max_connections=2)
+
+
+@every_loop
 def test_when_all_are_busy_the_newcomer_is_told(loop: str) -> None:
     async def main(stage: Scene) -> None:
         async with connected(stage.address) as one, connected(stage.address) as two:
@@ -606,6 +626,23 @@ def test_closing_cuts_what_is_not_done_in_time(loop: str) -> None:
             await stage.settled()
             await asyncio.sleep(0)
             assert stage.app.cancelled == 1
+
+    play(main, loop)
+
+
+@every_loop
+def test_a_connection_ready_only_after_closing_is_cut(loop: str) -> None:
+    async def main(stage: Scene) -> None:
+        await stage.listener.close()
+        ours, theirs = socket.socketpair()
+        with ours:
+            ours.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: ServerConnection(stage.listener), theirs
+            )
+            assert stage.listener.connections == set()
+            async with asyncio.timeout(5):
+                assert await asyncio.get_running_loop().sock_recv(ours, 10) == b""
 
     play(main, loop)
 

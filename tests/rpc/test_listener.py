@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -36,6 +37,38 @@ def test_a_socket_file_left_behind_is_replaced(tmp_path: Path) -> None:
             stub = await client.connect(serving.address)
             assert await stub.ping() == "pong"
         assert not path.exists()
+
+    run(main)
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_files_made_meanwhile_keep_their_mode(tmp_path: Path, loop: str) -> None:
+    made: list[Path] = []
+
+    async def make_others() -> None:
+        while True:
+            made.append(tmp_path / f"other{len(made)}")
+            made[-1].mkdir()
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        usual = tmp_path / "usual"
+        usual.mkdir()
+        making = asyncio.create_task(make_others())
+        async with worker().serving(unix=str(tmp_path / "worker.sock")):
+            await asyncio.sleep(0)
+        making.cancel()
+        assert made
+        assert {other.stat().st_mode for other in made} == {usual.stat().st_mode}
+
+    run(main, loop=loop)
+
+
+def test_a_path_that_cannot_be_bound_is_said(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigurationError):
+            async with worker().serving(unix=str(tmp_path / "no" / "such" / "folder")):
+                pass
 
     run(main)
 

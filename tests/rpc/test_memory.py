@@ -35,7 +35,7 @@ def test_it_is_a_transport() -> None:
     async def main() -> None:
         transport: Transport = Network().transport("pi")
         listener: Listener = await transport.listen(Served(), PI)
-        assert transport.host_towards(Address("hub", 1, "memory")) == "pi"
+        assert await transport.host_towards(Address("hub", 1, "memory")) == "pi"
         await listener.close()
         await transport.close()
 

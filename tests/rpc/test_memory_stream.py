@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axon.errors import ConnectionLost
+from axon.errors import ConnectionLost, TooLarge
 from axon.rpc.link import Link
+from axon.rpc.memory import network as network_module
 from axon.rpc.memory.network import Network
 from axon.rpc.memory.stream import MemoryStream
 from axon.rpc.messages import Buffer, Request, Response
@@ -21,11 +22,15 @@ from tests.rpc.scenes import (
     Pair,
     Producer,
     Served,
+    body_of,
     close,
     now,
     play,
     read,
 )
+
+ASK = Request(b"GET", b"/", streams=True)
+ASK_WHOLE = Request(b"GET", b"/")
 
 
 def test_a_stream_brings_the_same_bytes() -> None:
@@ -42,6 +47,44 @@ def test_a_stream_brings_the_same_bytes() -> None:
         assert len(producer.closed_at) == 1
 
     play(scene, producer, pi=Link(latency_s=0.1))
+
+
+def test_a_stream_nobody_wanted_is_read_whole() -> None:
+    async def scene(pair: Pair) -> None:
+        response = await pair.client.exchange(PI, ASK_WHOLE)
+        assert response.stream is None
+        assert response.headers[b"x-kind"] == b"stream"
+        assert body_of(response) == b"".join(bytes([n]) * 10 for n in range(20))
+
+    play(scene, Producer(20), pi=Link(latency_s=0.1))
+
+
+def test_a_stream_nobody_wanted_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_module, "MOST_BYTES", 95)
+    producer = Producer(1000, every_s=1.0)
+
+    async def scene(pair: Pair) -> None:
+        with pytest.raises(TooLarge, match="100 bytes, this client takes 95"):
+            await pair.client.exchange(PI, ASK_WHOLE)
+        await asyncio.sleep(0.5)
+        assert (producer.produced, producer.closed_at) == (10, [10.0])
+
+    play(scene, producer)
+
+
+def test_a_stream_nobody_wanted_ends_with_its_call() -> None:
+    producer = Producer(50, every_s=1.0)
+
+    async def scene(pair: Pair) -> None:
+        with anyio.move_on_after(2.5):
+            await pair.client.exchange(PI, ASK_WHOLE)
+        asyncio.get_running_loop().call_later(2.0, pair.network.crash, "pi")
+        with pytest.raises(ConnectionLost, match="pi crashed"):
+            await pair.client.exchange(PI, ASK_WHOLE)
+        await asyncio.sleep(0.1)
+        assert producer.closed_at == [2.5, 4.5]
+
+    play(scene, producer)
 
 
 def test_a_stream_is_shaped() -> None:
@@ -289,7 +332,7 @@ def test_a_closing_listener_lets_a_stream_finish_within_its_grace(grace_s: float
     async def main() -> None:
         network = Network()
         listener = await network.transport("pi").listen(Served(producer), PI)
-        response = await network.transport("hub").exchange(PI, Request(b"GET", b"/"))
+        response = await network.transport("hub").exchange(PI, ASK)
         reading = asyncio.create_task(read(response))
         await listener.close(grace_s=grace_s)
         assert len(producer.closed_at) == 1  # nothing of the app outlives its listener
@@ -328,6 +371,6 @@ def test_it_works_on_an_ordinary_loop() -> None:
         network = Network()
         network.set_link("pi", Link(latency_s=0.001))
         await network.transport("pi").listen(Served(Producer(5)), PI)
-        return await read(await network.transport("hub").exchange(PI, Request(b"GET", b"/")))
+        return await read(await network.transport("hub").exchange(PI, ASK))
 
     assert len(asyncio.run(main())) == 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,11 +31,16 @@ def call(
         typer.Option(min=0.0, metavar="S", help="Seconds to wait, instead of the usual 30."),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The key file to call with.")
+        Path | None,
+        typer.Option(envvar="AXON_KEY", metavar="FILE", help="The key file to call with."),
     ] = None,
     tls: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder of certificates, for an https:// worker."),
+        typer.Option(
+            envvar="AXON_TLS",
+            metavar="DIR",
+            help="The folder of certificates, for an https:// worker.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -50,7 +55,9 @@ def call(
     if deadline is not None:
         keywords["deadline_s"] = deadline
     result = client.call(target, *positional, key=key, tls=tls, **keywords)
-    typer.echo(render_result(result, as_json=as_json))
+    # A generator's items are printed as they come, one a line.
+    for value in result if isinstance(result, Iterator) else (result,):
+        typer.echo(render_result(value, as_json=as_json))
 
 
 def parse_arguments(texts: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:

@@ -33,11 +33,17 @@ def devices(
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The key file, for workers that want one."),
+        typer.Option(
+            envvar="AXON_KEY", metavar="FILE", help="The key file, for workers that want one."
+        ),
     ] = None,
     tls: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The folder of certificates, for https:// workers."),
+        typer.Option(
+            envvar="AXON_TLS",
+            metavar="DIR",
+            help="The folder of certificates, for https:// workers.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep watching until Ctrl-C.")] = False,

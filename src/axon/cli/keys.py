@@ -10,8 +10,7 @@ import typer
 
 from axon.errors import ConfigurationError
 from axon.rpc.security import keys, tls
-
-KEY_FILE = "axon.key"
+from axon.rpc.security.keys import KEY_FILE
 
 keys_app = typer.Typer(help="Make and show keys and certificates.", no_args_is_help=True)
 

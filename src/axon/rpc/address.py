@@ -27,16 +27,22 @@ class Address:
         object.__setattr__(self, "key", f"{self.scheme} {self.host} {self.port}")
 
     @classmethod
-    def parse(cls, text: str | Address, *, port: int | None = None) -> Address:
+    def parse(cls, text: str | Address, *, port: int | None = None, tls: bool = False) -> Address:
         """Read `host`, `host:port`, `[v6]:port`, `scheme://…`, each with an optional `/path`.
 
-        A Unix socket is `unix:///run/axon.sock`, and its service path follows a `#`.
+        A Unix socket is `unix:///run/axon.sock`, and its service path follows a `#`. With `tls` an
+        address without a scheme is an https one, and a plain http one is refused.
         """
         if isinstance(text, Address):
             return text
+        if tls and text.startswith("http://"):
+            raise ConfigurationError(
+                f"{text} speaks no TLS", hint="write https://, or leave out tls="
+            )
         if _is_bare_ipv6(text):
             text = f"[{text}]"
-        parts = urlsplit(text if "://" in text else f"http://{text}")
+        scheme = "https" if tls else "http"
+        parts = urlsplit(text if "://" in text else f"{scheme}://{text}")
         if parts.scheme not in SCHEMES:
             raise ConfigurationError(
                 f"unknown scheme {parts.scheme!r} in {text!r}",

@@ -1,8 +1,16 @@
-"""The event loop we prefer: uvloop where it is installed, asyncio's own elsewhere."""
+"""Event loops: the one we prefer, and those that must not be blocked."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary
+
+from axon.errors import ConfigurationError
+
+_serving: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
+"""How many workers each loop serves."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -13,3 +21,24 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+@contextmanager
+def serving_here() -> Iterator[None]:
+    """A worker is served on the running loop, and stops answering while that is blocked."""
+    loop = asyncio.get_running_loop()
+    _serving[loop] = _serving.get(loop, 0) + 1
+    try:
+        yield
+    finally:
+        _serving[loop] -= 1
+
+
+def check_may_block() -> None:
+    """Refuse to block the loop of a worker: it would freeze, and perhaps wait for itself."""
+    loop = asyncio._get_running_loop()
+    if loop is not None and _serving.get(loop, 0) > 0:
+        raise ConfigurationError(
+            "a blocking call on the event loop of a worker would stop the worker",
+            hint="use `await axon.client.connect(...)` and `await` here, or a plain function",
+        )

@@ -41,6 +41,8 @@ class Request:
     """Who sent it, as the receiving transport saw it."""
     context: object = None
     """Whatever `App.admit` wants `App.handle` to know."""
+    streams: bool = False
+    """Whether a streamed answer is wanted; one that is not is read whole."""
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Transport(Protocol):
     """A way to reach apps and to be one, bound to one event loop."""
 
     async def exchange(self, address: Address, request: Request) -> Response:
-        """Send and wait for the answer's head, and body unless it streams.
+        """Send and wait for the answer, whole unless it streams and a stream was wanted.
 
         Cancelling abandons the exchange and lets the other side know. Raises `ConnectFailed` when
         the request certainly was not delivered and `ConnectionLost` when it may have been.
@@ -85,7 +87,7 @@ class Transport(Protocol):
 
     async def listen(self, app: App, address: Address) -> Listener: ...
 
-    def host_towards(self, address: Address) -> str:
+    async def host_towards(self, address: Address) -> str:
         """Our own host as the peer at that address sees it."""
 
     async def close(self) -> None: ...

@@ -167,7 +167,7 @@ def _described_in(answer: Any) -> Any:
 
 
 def restore_error(described: Any) -> CallError | AxonError:
-    """The error that `describe_error` described."""
+    """The error that `error_response` or `remote_response` described."""
     if not isinstance(described, dict):
         return ProtocolError("the peer described its error in a way we do not know")
     code = str(described.get("code"))

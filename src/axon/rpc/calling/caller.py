@@ -42,6 +42,10 @@ class Caller:
         """What that worker offers."""
         return await self._sender.profile(origin, fresh=fresh)
 
+    async def find(self, origin: Address, path: str) -> Remote:
+        """The function at a path of that worker."""
+        return await self._sender.find(origin, path)
+
     async def call(self, spec: CallSpec) -> Any:
         """Call and wait for the value, no longer than the deadline."""
         left = time_left(spec.options)
@@ -79,6 +83,8 @@ class Caller:
                 if left == 0:
                     await _until_ended()
                 remote = await self._found(spec)
+                if not remote.streams:
+                    raise BadArguments(f"{remote.path} is not a generator", hint="await or join it")
                 source = await self._frames(spec.origin, self._request(spec, remote, left))
             async with aclosing(source):
                 while True:
@@ -130,6 +136,7 @@ class Caller:
     async def _frames(
         self, origin: Address, request: Request
     ) -> AsyncGenerator[tuple[frames.Kind, Any], None]:
+        request.streams = True
         response = await self._sender.send(origin, request)
         if response.stream is None:
             raise_for(response)
@@ -173,7 +180,7 @@ async def _until_ended() -> None:
 
 
 def _late(origin: Address, path: str, left: float | None) -> DeadlineExceeded:
-    return DeadlineExceeded(f"no answer from {path} on {origin} within {left or 0:g} s")
+    return DeadlineExceeded(f"no answer from {path} on {origin} within {left or 0:.3g} s")
 
 
 @contextmanager

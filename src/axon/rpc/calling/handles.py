@@ -13,10 +13,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator,
 from contextlib import aclosing, suppress
 from typing import Any
 
-from axon.errors import CallCancelled
+from axon.errors import CallCancelled, ConfigurationError
 from axon.rpc.calling.background import background
 from axon.rpc.calling.callers import caller_for, recent_caller
 from axon.rpc.calling.spec import CallSpec
+from axon.rpc.loops import check_may_block
 
 
 async def run(spec: CallSpec) -> Any:
@@ -35,6 +36,11 @@ async def items(spec: CallSpec) -> AsyncGenerator[Any, None]:
 
 def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
     """Run on the background loop and wait here."""
+    try:
+        check_may_block()
+    except ConfigurationError:
+        work.close()
+        raise
     future = background().submit(work)
     try:
         return future.result()
@@ -177,11 +183,16 @@ class Call:
             if failure is not None:
                 raise failure
             return value
+        check_may_block()
         future = self._start()
         try:
             return future.result(timeout_s)
         except concurrent.futures.CancelledError:
             raise CallCancelled("the call was cancelled") from None
+        except TimeoutError as error:
+            if future.done():
+                raise  # The call's own.
+            raise TimeoutError(f"{self!r} is not done after {timeout_s:g} s and goes on") from error
 
     def __iter__(self) -> Iterator[Any]:
         return iterate_blocking(self._items(self._spec.fixed()))

@@ -35,7 +35,7 @@ class Inbox:
 
     async def reply_to(self, transport: Transport, worker: Address) -> bytes:
         """Listen where that worker sees us, and say where: `scheme:port`."""
-        host = transport.host_towards(worker)
+        host = await transport.host_towards(worker)
         async with self._opening:  # First calls made together share one listener.
             listener = self._listeners.get(host)
             if listener is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,17 @@ class Unset:
 UNSET: Final = Unset()
 
 
+_CALL_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+def check_call_id(id: str) -> None:
+    """An id stands in paths and headers, and so in few characters."""
+    if not _CALL_ID.fullmatch(id):
+        raise ConfigurationError(
+            f"{id!r} cannot be a call's id", hint="use 1 to 128 letters, digits and . _ : -"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
     """Choices for one call; a stub holds those for all of its calls."""
@@ -54,8 +66,12 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         chosen = self.deadline_s
+        if not isinstance(chosen, (int, float, Unset, type(None))):
+            raise ConfigurationError(f"deadline_s is a number of seconds, got {chosen!r}")
         if not isinstance(chosen, Unset) and chosen is not None and not chosen >= 0:
             raise ConfigurationError(f"deadline_s must be at least 0, got {chosen}")
+        if self.call_id is not None:
+            check_call_id(self.call_id)
         if self.call_id is not None and not self.duplex:
             raise ConfigurationError("call_id is for duplex calls", hint="add duplex=True")
 

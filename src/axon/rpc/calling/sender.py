@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import itertools
 import json
 from typing import Any
@@ -77,8 +78,7 @@ class Sender:
                 remote = profile.functions.get(candidate)
                 if remote is not None:
                     return remote
-        known = ", ".join(sorted(profile.functions)) or "nothing"
-        raise NotFound(f"no function {path!r} on {origin}", hint=f"it offers {known[:300]}")
+        raise NotFound(f"no function {path!r} on {origin}", hint=_offer(path, profile))
 
     # Requests
 
@@ -159,6 +159,15 @@ class Sender:
             max_head_bytes=self.access.limits.max_head_bytes,
             max_depth=self.access.limits.max_depth,
         )
+
+
+def _offer(path: str, profile: Profile) -> str:
+    """What there is instead, the most alike first."""
+    names = sorted(profile.functions)
+    alike = difflib.get_close_matches(path, [*names, *(name.rpartition("/")[2] for name in names)])
+    if alike:
+        return f"did you mean {alike[0]}?"
+    return f"it offers {', '.join(names)[:300] or 'nothing'}"
 
 
 _UNSIGNED = (Unauthorised, TooLarge, Overloaded, ProtocolError, DeadlineExceeded)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable
 from http import HTTPStatus
 
-from axon.rpc.messages import Response, body_size
+from axon.rpc.messages import Response
 
 log = logging.getLogger("axon.http")
 
@@ -37,12 +37,14 @@ def failed() -> Response:
     return plain(500, "internal error")
 
 
-def head_of(response: Response, *, keep_alive: bool) -> bytes:
-    """Its status line and headers, with a length if it does not stream."""
+def head_of(response: Response, size: int | None, *, keep_alive: bool) -> bytes:
+    """Its status line and headers, with the size of its body or, for a stream, none."""
     parts = [_STATUS.get(response.status) or b"HTTP/1.1 %d -\r\n" % response.status]
     headers = response.headers
-    if b"content-length" not in headers and b"transfer-encoding" not in headers:
-        headers[b"content-length"] = b"%d" % body_size(response.body)
+    if size is None:
+        headers[b"transfer-encoding"] = b"chunked"
+    else:
+        headers[b"content-length"] = b"%d" % size
     for name, value in headers.items():
         parts += (name, b": ", value, b"\r\n")
     parts.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")

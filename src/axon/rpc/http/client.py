@@ -29,8 +29,8 @@ class ClientConnection(Connection):
         self._stream: BodyStream | None = None
         self._status = 0
         self._answered = False
-        self._early = False
-        self._sending = False
+        self._streams = False
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         self.reusable = True
         self.idle_since = 0.0
 
@@ -38,9 +38,10 @@ class ClientConnection(Connection):
         return httptools.HttpResponseParser(self)
 
     async def exchange(self, host: bytes, request: Request) -> Response:
-        """Send, and wait for the answer; a stream's answer comes when its headers have."""
+        """Send, and wait for the answer; a wanted stream's comes when its headers have."""
         answer: asyncio.Future[Response] = self._loop.create_future()
         self._answer = answer
+        self._streams = request.streams
         body = request.body
         size = body_size(body)
         head = _head(host, request, size)
@@ -57,7 +58,6 @@ class ClientConnection(Connection):
     async def _exchange_large(
         self, head: bytes, request: Request, answer: asyncio.Future[Response]
     ) -> Response:
-        self._sending = True
         sender = self._loop.create_task(self._write_large(head, request.body))
         # A refusal may come before everything is sent; then the rest need not be.
         sender.add_done_callback(self._sent)
@@ -69,7 +69,6 @@ class ClientConnection(Connection):
                 sender.cancel()
 
     def _sent(self, sender: asyncio.Task[None]) -> None:
-        self._sending = False
         if not sender.cancelled() and sender.exception() is not None:
             self._fail(ConnectionLost("the connection closed while the call was being sent"))
 
@@ -85,7 +84,7 @@ class ClientConnection(Connection):
         self.reusable = self.reusable and self._keep_alive
         if self._status < 200:
             return
-        if b"transfer-encoding" in self._headers and self._chunked():
+        if self._streams and self._chunked():
             self._stream = BodyStream(self)
             self._finish(Response(self._status, self._headers, stream=self._stream))
             return
@@ -103,7 +102,7 @@ class ClientConnection(Connection):
             self._give_up(TooLarge(f"the answer has {size} bytes, more than there is memory for"))
 
     def _chunked(self) -> bool:
-        return self._headers[b"transfer-encoding"].lower() == b"chunked"
+        return self._headers.get(b"transfer-encoding", b"").lower() == b"chunked"
 
     def on_body(self, data: bytes) -> None:
         if self._stream is not None:
@@ -181,6 +180,7 @@ class ClientConnection(Connection):
         if not self._answered and self._transport.get_extra_info("ssl_object") is not None:
             lost.hint = "does the worker ask for a client certificate of its own authority?"
         self._fail(lost)
+        self.ended.set_result(None)
 
 
 class BodyStream:

@@ -194,9 +194,8 @@ class Connection(asyncio.BufferedProtocol, ABC):
         self._on_whole()
 
     def _expect_body(self, size: int) -> None:
-        """Called from `_on_head` when the length is known, so that a large body lands in place."""
-        if size > DIRECT_BYTES:
-            self._target = allocate(size)
+        """Called from `_on_head` for a body over `DIRECT_BYTES`, so that it lands in place."""
+        self._target = allocate(size)
 
     def _take_body(self) -> Pieces:
         """The received body as one writable piece, and forget it."""

@@ -20,6 +20,7 @@ from axon.rpc.messages import App
 log = logging.getLogger("axon.http")
 
 _SWEEP_S = 1.0
+_BACKLOG = 2048
 
 
 def _clear_stale(path: str) -> None:
@@ -37,6 +38,25 @@ def _clear_stale(path: str) -> None:
             os.unlink(path)
         else:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def _bind_private(path: str) -> socket.socket:
+    """A listening socket whose file only we may open, from the first moment on.
+
+    The mask is the whole process's, so nothing may be awaited under it; and a file nobody listens
+    behind would be taken for one left behind.
+    """
+    bound = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        bound.bind(path)
+        bound.listen(_BACKLOG)
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.umask(before)
+    return bound
 
 
 class HttpListener:
@@ -62,21 +82,19 @@ class HttpListener:
         address = self.address
         if address.scheme == "unix":
             _clear_stale(address.host)
-            # Made private from the first moment on: the mask applies while the file is made.
-            before = os.umask(0o177)
-            try:
-                self._server = await loop.create_unix_server(
-                    lambda: ServerConnection(self), address.host, ssl=context
-                )
-            finally:
-                os.umask(before)
+            self._server = await loop.create_unix_server(
+                lambda: ServerConnection(self),
+                sock=_bind_private(address.host),
+                ssl=context,
+                backlog=_BACKLOG,
+            )
         else:
             self._server = await loop.create_server(
                 lambda: ServerConnection(self),
                 address.host,
                 address.port,
                 ssl=context,
-                backlog=2048,
+                backlog=_BACKLOG,
             )
             port = self._server.sockets[0].getsockname()[1]
             self.address = Address(address.host, port, address.scheme)
@@ -85,6 +103,10 @@ class HttpListener:
     # Accounts, kept by the connections
 
     def opened(self, connection: ServerConnection) -> None:
+        if self.closing:
+            # Accepted before, ready only now, as after a slow handshake.
+            connection.abort()
+            return
         self.connections.add(connection)
         self._peers[connection.peer] += 1
         self._strangers[connection] = None
@@ -108,10 +130,8 @@ class HttpListener:
 
     def rested(self, connection: ServerConnection) -> None:
         """It was answered: from now on it is known, and the last that has to make room."""
-        if connection.served == 1:
-            self._strangers.pop(connection, None)
-        else:
-            self._idle.pop(connection, None)
+        self._strangers.pop(connection, None)
+        self._idle.pop(connection, None)
         self._idle[connection] = None
 
     def dismissed(self, connection: ServerConnection) -> None:

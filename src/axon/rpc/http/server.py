@@ -100,7 +100,7 @@ class ServerConnection(Connection):
             return
         if self._body_bytes > self._limits.max_body_bytes:
             self._refuse(plain(413, "body too large"))
-        elif self._target is None and self._body_bytes > DIRECT_BYTES:
+        elif self._target is None:
             # A body that never said how long it would be counts as it comes.
             self._reserve(len(data))
 
@@ -224,7 +224,8 @@ class ServerConnection(Connection):
         """Then read on for a moment, so that the answer is not lost to a reset."""
         if self._transport.is_closing():
             return
-        self._write_small(head_of(response, keep_alive=False), response.body, 1)
+        size = body_size(response.body)
+        self._write_small(head_of(response, size, keep_alive=False), response.body, size)
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._listener.dismissed(self)
@@ -286,15 +287,13 @@ class ServerConnection(Connection):
         else:
             await self._write_large(head, response.body)
 
-    def _head_for(self, response: Response, size: int, keep_alive: bool) -> bytes:
-        response.headers[b"content-length"] = b"%d" % size
-        return head_of(response, keep_alive=keep_alive and not self._listener.closing)
+    def _head_for(self, response: Response, size: int | None, keep_alive: bool) -> bytes:
+        return head_of(response, size, keep_alive=keep_alive and not self._listener.closing)
 
     async def _send_stream(
         self, response: Response, stream: AsyncIterator[Buffer], keep_alive: bool
     ) -> None:
-        response.headers[b"transfer-encoding"] = b"chunked"
-        head = head_of(response, keep_alive=keep_alive and not self._listener.closing)
+        head = self._head_for(response, None, keep_alive)
         try:
             await self._write(head)
             async for data in stream:

@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import ssl
-from collections import deque
+from functools import partial
+from typing import Any
 
 from axon.errors import ConfigurationError, ConnectFailed
 from axon.rpc.address import Address
 from axon.rpc.http.client import BodyStream, ClientConnection
 from axon.rpc.http.listener import HttpListener
+from axon.rpc.http.pool import Pool
 from axon.rpc.limits import CLIENT_IDLE_S, Limits
 from axon.rpc.messages import App, Request, Response
 
-_MOST_CONNECTIONS = 256
-"""To one worker; further calls wait for one of these to come free."""
 _REOPEN_S = 5.0
-
-
-class _Pool:
-    """Connections to one worker: the free ones, how many exist, and who waits for one."""
-
-    __slots__ = ("count", "free", "host", "waiting")
-
-    def __init__(self, host: bytes) -> None:
-        self.host = host
-        self.free: list[ClientConnection] = []
-        self.count = 0
-        self.waiting: deque[asyncio.Future[None]] = deque()
-
-    def wake(self) -> None:
-        while self.waiting:
-            waiter = self.waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+_PARTING_S = 1.0
+"""How long a peer may take over its part of closing a connection."""
 
 
 class HttpTransport:
@@ -51,118 +35,89 @@ class HttpTransport:
         self._limits = limits or Limits()
         self._client_tls = client_tls
         self._worker_tls = worker_tls
-        self._pools: dict[str, _Pool] = {}
+        self._pools: dict[str, Pool] = {}
+        self._open: set[ClientConnection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._reopening: set[asyncio.Task[None]] = set()
+        self._reopening: set[asyncio.Task[ClientConnection | None]] = set()
         self._closed = False
 
     async def exchange(self, address: Address, request: Request) -> Response:
-        pool = self._pools.get(address.key)
-        if pool is None:
-            pool = self._pools[address.key] = _Pool(address.netloc.encode())
-        connection = self._reuse(pool) or await self._acquire(pool, address)
+        pool = self._pools.get(address.key) or self._new_pool(address)
+        connection = pool.take() or await self._claim(pool, address)
         try:
             response = await connection.exchange(pool.host, request)
         except asyncio.CancelledError:
-            self._give_back(pool, connection)
             self._replace(pool, address)
             raise
         except BaseException:
-            self._give_back(pool, connection)
+            pool.release(connection)
             raise
         if isinstance(response.stream, BodyStream):
-            response.stream.when_ended(lambda: self._give_back(pool, connection))
+            response.stream.when_ended(lambda: pool.release(connection))
         else:
-            self._give_back(pool, connection)
+            pool.release(connection)
         return response
 
-    def _reuse(self, pool: _Pool) -> ClientConnection | None:
-        free = pool.free
-        while free:
-            connection = free.pop()
-            if not connection.lost and not connection.closing:
-                if connection._loop.time() - connection.idle_since < CLIENT_IDLE_S:
-                    return connection
-                connection.close()
-            pool.count -= 1
-        return None
+    def _new_pool(self, address: Address) -> Pool:
+        key = address.key
+        pool = self._pools[key] = Pool(address.netloc.encode(), lambda: self._pools.pop(key))
+        if self._closed:
+            pool.close()
+        elif self._sweeper is None:
+            loop = asyncio.get_running_loop()
+            self._sweeper = loop.call_later(CLIENT_IDLE_S, self._sweep)
+        return pool
 
-    async def _acquire(self, pool: _Pool, address: Address) -> ClientConnection:
-        while pool.count >= _MOST_CONNECTIONS:
-            waiter = asyncio.get_running_loop().create_future()
-            pool.waiting.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                # Woken and cancelled at once: the turn belongs to the next in line.
-                if waiter.done() and not waiter.cancelled():
-                    pool.wake()
-                raise
-            connection = self._reuse(pool)
-            if connection is not None:
-                return connection
-        pool.count += 1
+    async def _claim(self, pool: Pool, address: Address) -> ClientConnection:
+        connection = await pool.claim()
+        if connection is not None:
+            return connection
         try:
             return await self._connect(address)
         except BaseException:
-            pool.count -= 1
-            pool.wake()
-            if not pool.count and not pool.waiting:
-                self._pools.pop(address.key, None)
+            pool.vacate()
             raise
 
-    def _give_back(self, pool: _Pool, connection: ClientConnection) -> None:
-        if connection.reusable and not connection.lost:
-            connection.idle_since = connection._loop.time()
-            pool.free.append(connection)
-            if self._sweeper is None:
-                self._sweeper = connection._loop.call_later(CLIENT_IDLE_S, self._sweep)
-        else:
-            connection.close()
-            pool.count -= 1
-        if pool.waiting:
-            pool.wake()
-
-    def _replace(self, pool: _Pool, address: Address) -> None:
-        """Open another connection in place of one that a cancelled call took with it.
+    def _replace(self, pool: Pool, address: Address) -> None:
+        """Open another connection in the place of one that a cancelled call took with it.
 
         A round that wants the fastest few cancels the rest; its next one need not wait for them.
         """
-        if pool.count >= _MOST_CONNECTIONS or self._closed:
-            return
-        pool.count += 1
-        task = asyncio.get_running_loop().create_task(self._reopen(pool, address))
-        self._reopening.add(task)
-        task.add_done_callback(self._reopening.discard)
+        if self._closed:
+            pool.vacate()
+        elif not pool.pass_on(None):
+            task = asyncio.get_running_loop().create_task(self._reopen(address))
+            self._reopening.add(task)
+            task.add_done_callback(partial(self._reopened, pool))
 
-    async def _reopen(self, pool: _Pool, address: Address) -> None:
+    async def _reopen(self, address: Address) -> ClientConnection | None:
         try:
             async with asyncio.timeout(_REOPEN_S):
-                connection = await self._connect(address)
+                return await self._connect(address)
         except (ConnectFailed, TimeoutError):
-            pool.count -= 1  # Whoever calls next will find out and say so.
-            pool.wake()
-        except BaseException:
-            pool.count -= 1
-            raise
-        else:
-            self._give_back(pool, connection)
+            return None  # Whoever calls next will find out and say so.
+
+    def _reopened(self, pool: Pool, task: asyncio.Task[ClientConnection | None]) -> None:
+        self._reopening.discard(task)
+        connection = None
+        try:
+            # A task cancelled before its first step could not give its place up by itself.
+            connection = None if task.cancelled() else task.result()
+        finally:
+            if connection is None:
+                pool.vacate()
+            else:
+                pool.release(connection)
 
     def _sweep(self) -> None:
-        """Let go of connections nobody has used for long, and forget workers we have none to.
+        """Let go of connections nobody has used for long, and with them of workers.
 
         Whoever may name a reply port could otherwise have a worker hold a socket to every one.
         """
         loop = asyncio.get_running_loop()
         self._sweeper = None
-        for key, pool in list(self._pools.items()):
-            for connection in list(pool.free):
-                if connection.closing or loop.time() - connection.idle_since >= CLIENT_IDLE_S:
-                    pool.free.remove(connection)
-                    connection.close()
-                    pool.count -= 1
-            if not pool.count and not pool.waiting:
-                del self._pools[key]
+        for pool in list(self._pools.values()):
+            pool.sweep(loop.time())
         if self._pools:
             self._sweeper = loop.call_later(CLIENT_IDLE_S, self._sweep)
 
@@ -185,6 +140,8 @@ class HttpTransport:
             raise ConnectFailed(f"cannot reach {address}: {error.strerror or error}") from error
         except UnicodeError as error:
             raise ConnectFailed(f"{address.host!r} cannot be a host's name: {error}") from error
+        self._open.add(protocol)
+        protocol.ended.add_done_callback(lambda _: self._open.discard(protocol))
         return protocol
 
     def _protocol(self) -> ClientConnection:
@@ -200,16 +157,17 @@ class HttpTransport:
             )
         return self._client_tls
 
-    def host_towards(self, address: Address) -> str:
+    async def host_towards(self, address: Address) -> str:
         """Our address on the way to that worker; asking the routing table sends nothing."""
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((address.host, address.port or 1))
-            except OSError:
-                return "127.0.0.1"
-            host: str = probe.getsockname()[0]
-            return host
+        for family, target in await _targets(address):
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.connect(target)
+                except OSError:
+                    continue
+                host: str = probe.getsockname()[0]
+                return host
+        return "127.0.0.1"
 
     async def listen(self, app: App, address: Address) -> HttpListener:
         listener = HttpListener(app, address, self._limits)
@@ -225,9 +183,39 @@ class HttpTransport:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        for pool in self._pools.values():
-            while pool.free:
-                pool.free.pop().close()
-                pool.count -= 1
-        # Transports close on the loop's next turns; a loop about to end needs them taken.
+        for pool in list(self._pools.values()):
+            pool.close()
+        await self._part()
+
+    async def _part(self) -> None:
+        """Wait until the sockets are closed; a loop about to end would leave them half open."""
+        ending = {connection.ended: connection for connection in self._open if connection.closing}
+        if ending:
+            _, late = await asyncio.wait(ending, timeout=_PARTING_S)
+            for ended in late:
+                ending[ended].abort()
+            if late:
+                await asyncio.wait(late, timeout=_PARTING_S)
+        # Those that never got as far as a connection close on the loop's next turn.
         await asyncio.sleep(0)
+
+
+async def _targets(address: Address) -> list[tuple[int, tuple[Any, ...]]]:
+    """Where datagrams to that host would go, as families and socket addresses."""
+    port = address.port or 1
+    try:
+        version = ipaddress.ip_address(address.host).version
+    except ValueError:
+        return await _look_up(address.host, port)
+    return [(socket.AF_INET6 if version == 6 else socket.AF_INET, (address.host, port))]
+
+
+async def _look_up(name: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(name, port, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return []
+    # Workers listen on IPv4 unless told otherwise, whatever else their name stands for.
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    return [(family, target) for family, _, _, _, target in found]

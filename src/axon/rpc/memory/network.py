@@ -23,8 +23,9 @@ from typing import Any, TypeVar
 
 from axon.errors import ConfigurationError, ConnectFailed, ConnectionLost
 from axon.rpc.address import Address
+from axon.rpc.limits import Limits
 from axon.rpc.link import Link, Shaper
-from axon.rpc.memory.stream import MemoryStream, shut
+from axon.rpc.memory.stream import MemoryStream, collect, shut
 from axon.rpc.messages import App, Pieces, Request, Response
 
 log = logging.getLogger("axon.memory")
@@ -32,6 +33,8 @@ Result = TypeVar("Result")
 
 HEAD_BYTES = 200
 """What a request line or status line with its headers is taken to weigh."""
+MOST_BYTES = Limits().max_body_bytes
+"""Of a streamed answer that has to be read whole."""
 FIRST_FREE_PORT = 49152
 
 
@@ -101,7 +104,7 @@ class MemoryTransport:
         exchange.enter(self._exchanges)
         return await exchange.run(request)
 
-    def host_towards(self, address: Address) -> str:  # noqa: ARG002  (as the interface has it)
+    async def host_towards(self, address: Address) -> str:  # noqa: ARG002  (as the interface has it)
         """The name of this host: every peer knows it by that."""
         return self._host.name
 
@@ -335,7 +338,7 @@ class _Exchange:
             await self._there.follow(len(body))
             arrived.body = (body,) if body else ()
             answer = await self._await_answer(listener, arrived)
-        return await self._bring_back(answer, listener)
+        return await self._bring_back(answer, listener, streams=request.streams)
 
     async def _await_answer(self, listener: MemoryListener, request: Request) -> Response:
         handle = listener.handle(request)
@@ -350,14 +353,19 @@ class _Exchange:
             raise ConnectionLost(f"{self._address.origin} gave up answering")
         return handle.result()
 
-    async def _bring_back(self, answer: Response, listener: MemoryListener) -> Response:
+    async def _bring_back(
+        self, answer: Response, listener: MemoryListener, *, streams: bool
+    ) -> Response:
         headers = dict(answer.headers)
         if answer.stream is not None:
             self._stream = MemoryStream(
                 answer.stream, carry=self._back.carry, start=listener.start, ended=self._end
             )
             await self._back.carry(HEAD_BYTES)
-            return Response(answer.status, headers, stream=self._stream)
+            if streams:
+                return Response(answer.status, headers, stream=self._stream)
+            whole = await collect(self._stream, max_bytes=MOST_BYTES)
+            return Response(answer.status, headers, (whole,) if whole else ())
         body = _join(answer.body)
         headers[b"content-length"] = b"%d" % len(body)
         await self._back.carry(HEAD_BYTES + len(body))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from axon.errors import ConnectionLost
+from axon.errors import ConnectionLost, TooLarge
 from axon.rpc.messages import Buffer
 
 log = logging.getLogger("axon.memory")
@@ -119,6 +119,16 @@ class MemoryStream:
         flight = asyncio.create_task(self._carry(size))
         flight.add_done_callback(lambda _: self._moved.set())
         self._flights.append((flight, item))
+
+
+async def collect(stream: MemoryStream, *, max_bytes: int) -> bytearray:
+    """All of an answer that nobody wanted in parts; raises `TooLarge` when it has no end."""
+    whole = bytearray()
+    async for piece in stream:
+        whole += piece
+        if len(whole) > max_bytes:
+            raise TooLarge(f"the answer has {len(whole)} bytes, this client takes {max_bytes}")
+    return whole
 
 
 async def shut(producer: AsyncIterator[Buffer]) -> None:

@@ -131,7 +131,11 @@ class Seal:
         """
         header = response.headers.get(HEADER)
         if header is None:
-            raise Refused("the answer is not signed", reason="missing")
+            raise Refused(
+                "the answer is not signed",
+                reason="missing",
+                hint="this worker may use no key: start it with key=, or call without one",
+            )
         version, _, rest = header.partition(b";")
         digest, _, mac = rest.partition(b";")
         whole = digest == WHOLE

@@ -27,6 +27,9 @@ import msgspec
 
 from axon.errors import ConfigurationError
 
+KEY_FILE = "axon.key"
+"""What `axon keys new` calls the key file in the folder it makes."""
+
 MIN_SECRET_BYTES = 32
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HEADING = """\
@@ -124,7 +127,8 @@ class Keyring:
         if isinstance(source, Key):
             return cls([source])
         if isinstance(source, (str, os.PathLike)):
-            return load(source)
+            path = Path(source)
+            return load(path / KEY_FILE if path.is_dir() else path)
         ring = source if isinstance(source, Keyring) else cls(source)
         ring.only()
         return ring

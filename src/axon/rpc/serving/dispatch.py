@@ -93,7 +93,9 @@ class Dispatcher:
         return None
 
     def _refusal(self, request: Request, error: AxonError) -> Response:
-        response = error_response(error, as_json=is_json(request))
+        # Whoever does not speak our format, and got something wrong, can still read JSON.
+        ours = request.headers.get(b"content-type") == wire.CONTENT_TYPE
+        response = error_response(error, as_json=not ours)
         self.metrics.refused(response.headers[b"axon-error"].decode())
         if isinstance(request.context, Admission) and request.context.proven:
             request.context.sign(response)
@@ -320,13 +322,23 @@ class Dispatcher:
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, let those under way finish, hand the rest back."""
         self.stopping = True
-        if not await self.engine.drain(grace_s):
-            self.engine.end_all(
-                lambda: WorkerStopping(f"worker {self.name} stopped before the call was done")
-            )
-            await self.engine.drain(1.0)
-        await self.desk.finish(1.0)
-        self.engine.close()
+        try:
+            if not await self.engine.drain(grace_s):
+                self.hand_back()
+                await self.engine.drain(1.0)
+        finally:
+            # A stop that is itself cut short leaves nothing running either.
+            self.hand_back()
+            try:
+                await self.desk.finish(1.0)
+            finally:
+                self.engine.close()
+
+    def hand_back(self) -> None:
+        """End what is under way; its callers are told why."""
+        self.engine.end_all(
+            lambda: WorkerStopping(f"worker {self.name} stopped before the call was done")
+        )
 
 
 def _check_allowed(admission: Admission, function: Function) -> None:

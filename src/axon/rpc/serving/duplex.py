@@ -14,22 +14,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
-from axon.errors import (
-    BadArguments,
-    CallCancelled,
-    CallError,
-    CallLost,
-    CannotTravel,
-)
+from axon.errors import AxonError, BadArguments, CallCancelled, CallLost
 from axon.rpc.address import Address
 from axon.rpc.limits import Limits
-from axon.rpc.messages import Pieces, Request, Response, Transport, body_size
+from axon.rpc.messages import Request, Response, Transport, body_size
 from axon.rpc.paths import PROGRESS, RESULTS
-from axon.rpc.replies import JSON, error_response, value_body
-from axon.rpc.serving.execution import ActiveCall, Engine
+from axon.rpc.replies import JSON, error_response, raise_for, value_body
+from axon.rpc.serving.execution import ActiveCall, Engine, Form
+from axon.rpc.serving.progress import PROGRESS_KEPT, progress_body
 from axon.rpc.threadsafe import on_loop
 
 log = logging.getLogger("axon.duplex")
@@ -37,9 +33,10 @@ log = logging.getLogger("axon.duplex")
 _PUSH_DELAYS_S = (0.0, 0.1, 0.5)
 _PUSH_S = 10.0
 _LONGEST_WAIT_S = 20.0
-_PROGRESS_KEPT = 1000
 _PROGRESS_S = 1.0
 """How long a result waits for the progress reported before it."""
+_ENTRY_BYTES = 4 << 10
+"""What keeping a result costs besides its body, so that empty ones too are kept within bounds."""
 _REMEMBER_S = 600.0
 """How long an id stays known without its result; clients repeat a submission for far less."""
 _REMEMBERED = 1 << 17
@@ -57,7 +54,7 @@ Signer = Callable[[Request], None]
 class Entry:
     """One duplex call as the worker remembers it."""
 
-    __slots__ = ("call", "changed", "id", "notes", "owner", "progress", "reply", "response",
+    __slots__ = ("call", "changed", "form", "id", "notes", "owner", "progress", "reply", "response",
                  "sign", "size", "state", "task", "teller", "timer")  # fmt: skip
 
     def __init__(
@@ -66,17 +63,26 @@ class Entry:
         self.id = id
         self.owner = owner
         self.call = call
+        # Reports are envelopes however the call was made: those who take them are our clients.
+        self.form = Form(pickling=call is not None and call.form.pickling)
         self.state = state
         self.response: Response | None = None
         self.progress: object = None
-        self.notes: deque[object] = deque(maxlen=_PROGRESS_KEPT)
+        self.notes: deque[object] | None = None
         self.size = 0
-        self.changed = asyncio.Event()
+        self.changed: asyncio.Event | None = None
+        """Made by who waits for it; most results are taken without waiting."""
         self.reply: Address | None = None
         self.sign: Signer | None = None
         self.task: asyncio.Task[None] | None = None
         self.teller: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+
+    def wake(self) -> None:
+        """Tell those who wait that something changed."""
+        if self.changed is not None:
+            self.changed.set()
+            self.changed = None
 
 
 class DuplexDesk:
@@ -92,6 +98,8 @@ class DuplexDesk:
         self._done: dict[str, Entry] = {}
         self._past: dict[str, tuple[float, str, str]] = {}
         self._kept_bytes = 0
+        # Of entries that are forgotten too: an answer may still be under way.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(
         self,
@@ -109,14 +117,19 @@ class DuplexDesk:
             entry = Entry(id, owner, call)
             entry.reply, entry.sign = reply, sign
             self._entries[id] = entry
-            loop = asyncio.get_running_loop()
             # From here on the engine counts it, so that a stop waits for it.
-            entry.task = loop.create_task(self._run(entry, call))
+            entry.task = self._start(self._run(entry, call))
         elif entry.owner != owner:
             raise BadArguments(f"call id {id!r} is in use by another caller")
         elif reply is not None:
             entry.reply, entry.sign = reply, sign  # The caller came back, perhaps elsewhere.
         return self._state(entry)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _state(self, entry: Entry) -> Response:
         state: dict[str, Any] = {"call": entry.id, "boot": self._boot, "state": entry.state}
@@ -142,6 +155,7 @@ class DuplexDesk:
             )
             response = error_response(lost, as_json=call.form.as_json)
             size = body_size(response.body)
+        size += _ENTRY_BYTES
         self._make_room(size)
         entry.call = None
         entry.response, entry.size, entry.state = response, size, "done"
@@ -149,7 +163,7 @@ class DuplexDesk:
         self._done[entry.id] = entry
         loop = asyncio.get_running_loop()
         entry.timer = loop.call_later(self._limits.result_s, self._drop, entry, "expired")
-        entry.changed.set()
+        entry.wake()
 
     def _make_room(self, size: int) -> None:
         """Oldest results first; their callers had their time."""
@@ -188,23 +202,24 @@ class DuplexDesk:
         if entry.state != "running":
             return  # From a thread that did not hear of the end in time.
         entry.progress = value
-        entry.changed.set()
-        entry.changed = asyncio.Event()
+        entry.wake()
         if entry.reply is None:
             return
+        if entry.notes is None:
+            entry.notes = deque(maxlen=PROGRESS_KEPT)
         entry.notes.append(value)
         if entry.teller is None:
-            entry.teller = asyncio.get_running_loop().create_task(self._tell(entry))
+            entry.teller = self._start(self._tell(entry))
 
     async def _tell(self, entry: Entry) -> None:
         """Send what was reported, one after the other, so that it arrives in order."""
         try:
             while entry.notes:
-                body = _progress_body(entry.notes.popleft())
+                body = progress_body(entry.notes.popleft(), entry.form)
                 await self._post(entry, Request(b"POST", PROGRESS + entry.id.encode(), {}, body))
-        except (CallError, TimeoutError) as error:
+        except (AxonError, TimeoutError) as error:
             # A courtesy: what does not arrive is told by the next, or by the result.
-            entry.notes.clear()
+            entry.notes = None
             log.info("progress of %s not delivered to %s: %s", entry.id, entry.reply, error)
         finally:
             entry.teller = None
@@ -215,7 +230,7 @@ class DuplexDesk:
         """Offer the result to the caller; what cannot be delivered waits to be asked for."""
         if entry.teller is not None:
             await asyncio.wait([entry.teller], timeout=_PROGRESS_S)
-            entry.notes.clear()
+            entry.notes = None
         for delay_s in _PUSH_DELAYS_S:
             await asyncio.sleep(delay_s)
             response = entry.response
@@ -226,18 +241,19 @@ class DuplexDesk:
             request = Request(b"POST", RESULTS + entry.id.encode(), headers, response.body)
             try:
                 await self._post(entry, request)
-            except (CallError, TimeoutError) as error:
+            except (AxonError, TimeoutError) as error:
                 log.info("result of %s not delivered to %s: %s", entry.id, entry.reply, error)
             else:
                 return
 
     async def _post(self, entry: Entry, request: Request) -> None:
+        """Deliver; raises when nobody took it, be it that someone else answers there by now."""
         if entry.reply is None:
             return
         if entry.sign is not None:
             entry.sign(request)
         async with asyncio.timeout(_PUSH_S):
-            await self._transport.exchange(entry.reply, request)
+            raise_for(await self._transport.exchange(entry.reply, request))
 
     # What the caller may ask
 
@@ -255,11 +271,10 @@ class DuplexDesk:
         return self._wait(entry, min(wait_s, _LONGEST_WAIT_S))
 
     async def _wait(self, entry: Entry, wait_s: float) -> Response:
-        changed = entry.changed
-        try:
-            await asyncio.wait_for(changed.wait(), wait_s)
-        except TimeoutError:
-            return self._report(entry)
+        if entry.changed is None:
+            entry.changed = asyncio.Event()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(entry.changed.wait(), wait_s)
         return self._report(entry)
 
     def _report(self, entry: Entry) -> Response:
@@ -272,7 +287,7 @@ class DuplexDesk:
         response = self._state(entry)
         if entry.progress is not None and not (entry.call and entry.call.form.as_json):
             response.headers[b"content-type"] = b"application/axon"
-            response.body = _progress_body(entry.progress)
+            response.body = progress_body(entry.progress, entry.form)
         return response
 
     def acknowledge(self, entry: Entry) -> Response:
@@ -293,19 +308,16 @@ class DuplexDesk:
         return len(self._done)
 
     async def finish(self, grace_s: float) -> None:
-        """Before the worker stops: let deliveries under way end."""
-        tasks = [entry.task for entry in self._entries.values() if entry.task]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=max(grace_s, 0.1))
-            for task in late:
-                task.cancel()
+        """Before the worker stops: let deliveries under way end, then end those that do not."""
         for entry in self._done.values():
             if entry.timer is not None:
                 entry.timer.cancel()
-
-
-def _progress_body(value: object) -> Pieces:
-    try:
-        return value_body(value, as_json=False)
-    except CannotTravel as error:
-        return value_body(f"progress that cannot travel: {error.message}", as_json=False)
+        tasks = set(self._tasks)
+        if not tasks:
+            return
+        try:
+            await asyncio.wait(tasks, timeout=max(grace_s, 0.1))
+        finally:
+            for task in tasks:
+                task.cancel()
+        await asyncio.wait(tasks, timeout=_PROGRESS_S)

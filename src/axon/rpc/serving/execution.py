@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ class ActiveCall:
         self.form = form
         self.started = asyncio.get_running_loop().time()
         deadline = None if deadline_s is None else self.started + deadline_s
-        self.running = Running(deadline=deadline, report=_ignore)
+        self.running = Running(deadline)
         self.scope: Expiry | None = None
         self.ended: AxonError | None = None
 
@@ -73,10 +73,6 @@ class ActiveCall:
                 f"{self.function.path} did not finish within {self.deadline_s:g} s"
             )
         return self.ended
-
-
-def _ignore(value: object) -> None:
-    """Progress nobody asked for."""
 
 
 class Engine:
@@ -153,9 +149,10 @@ class Engine:
         self.active.add(call)
         began = time.perf_counter()
         current.set(call.running)
-        source = self._source(call)
+        source: AsyncGenerator[Any, None] | None = None
         failed = True
         try:
+            source = self._source(call)
             while True:
                 try:
                     with self._alarm.at(call.running.deadline) as call.scope:
@@ -172,16 +169,24 @@ class Engine:
                     raise as_remote(error) from error  # Told to the caller; the worker goes on.
                 call.scope = None
                 yield item
+        except TypeError as error:
+            call.ended = _mismatch(call.function, call.args, call.kwargs) or call.ended
+            if call.ended is None:
+                raise
+            raise call.ended from error
         finally:
             call.running.cancelled = True
-            await source.aclose()  # type: ignore[attr-defined]  # every source is a generator
-            self._leave(call)
-            call.function.tally.add("failed" if failed else "done", time.perf_counter() - began)
+            try:
+                if source is not None:
+                    await _close(source, call.function)
+            finally:
+                self._leave(call)
+                call.function.tally.add("failed" if failed else "done", time.perf_counter() - began)
 
-    def _source(self, call: ActiveCall) -> AsyncIterator[Any]:
+    def _source(self, call: ActiveCall) -> AsyncGenerator[Any, None]:
         function = call.function
         if function.kind == "async generator":
-            source: AsyncIterator[Any] = function.call(*call.args, **call.kwargs)
+            source: AsyncGenerator[Any, None] = function.call(*call.args, **call.kwargs)
             return source
         if function.executor == "inline":
             return _on_loop(function.call, call.args, call.kwargs)
@@ -192,9 +197,13 @@ class Engine:
         try:
             if form.as_json:
                 return value_response(value, as_json=True)
+            # The rest of `value_response`, written out: this is on the way of every call.
             body = wire.encode(value, pickling=form.pickling)
             return Response(200, {b"content-type": wire.CONTENT_TYPE}, body)
         except CannotTravel as error:
+            if value is getattr(function.call, "__self__", function):
+                # `net.train()` gives back `net`, for chaining; the caller has its stub already.
+                return self._answer(function, None, form)
             problem = CannotTravel(f"the result of {function.path}: {error.message}")
             return error_response(problem, as_json=form.as_json)
 
@@ -206,12 +215,10 @@ class Engine:
         error: BaseException,
         form: Form,
     ) -> Response:
-        if isinstance(error, TypeError) and function.signature is not None:
-            try:
-                function.signature.bind(*args, **kwargs)
-            except TypeError as mismatch:
-                problem = BadArguments(f"{function.path}: {mismatch}")
-                return error_response(problem, as_json=form.as_json)
+        if isinstance(error, TypeError):
+            mismatch = _mismatch(function, args, kwargs)
+            if mismatch is not None:
+                return error_response(mismatch, as_json=form.as_json)
         log.info("%s raised %s", function.path, type(error).__name__)
         return remote_response(error, as_json=form.as_json)
 
@@ -242,6 +249,26 @@ class Engine:
         self._processes.close()
 
 
+def _mismatch(function: Function, args: list[Any], kwargs: dict[str, Any]) -> BadArguments | None:
+    """What is wrong with the arguments of a call that raised `TypeError`, if they are to blame."""
+    if function.signature is None:
+        return None
+    try:
+        function.signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return BadArguments(f"{function.path}: {error}")
+    return None
+
+
+async def _close(source: AsyncGenerator[Any, None], function: Function) -> None:
+    """Let a generator tidy up."""
+    try:
+        await source.aclose()
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        # Its caller has left, or is being told why the call ended: nobody else can hear of it.
+        log.warning("%s raised %r when it was closed", function.path, error)
+
+
 def _cancelled_itself(function: Function, form: Form) -> Response:
     cancelled = CallCancelled(f"{function.path} cancelled itself")
     return error_response(cancelled, as_json=form.as_json)
@@ -249,7 +276,7 @@ def _cancelled_itself(function: Function, form: Form) -> Response:
 
 async def _on_loop(
     call: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """A plain generator stepped on the loop itself, letting others have a turn in between."""
     generator = call(*args, **kwargs)
     try:

@@ -26,6 +26,7 @@ class Tally:
         if response is None:
             self.add("abandoned", seconds)
         elif response.status == 200:
+            # `add`, written out: this is on the way of every call.
             self.outcomes["done"] = self.outcomes.get("done", 0) + 1
             self.seconds += seconds
         else:

@@ -55,6 +55,8 @@ class ServeOptions:
         return cls(**options)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
+            raise ConfigurationError(f"port must be a number from 0 to 65535, got {self.port!r}")
         if self.pickling and self.key is None:
             raise ConfigurationError(
                 "pickling without a key would run anyone's code", hint="pass key= as well"

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
 from axon.errors import ConfigurationError
-from axon.rpc.executors import Executor
+from axon.rpc.executors import Executor, ProcessPool
 from axon.rpc.paths import target_of
 from axon.rpc.serving.metrics import Tally
 from axon.rpc.signatures import describe
@@ -65,6 +65,8 @@ def make_function(path: str, call: Callable[..., Any], executor: Executor) -> Fu
         )
     if not callable(call):
         raise ConfigurationError(f"{path}: {type(call).__name__} is not callable")
+    if executor == "process":
+        ProcessPool.check(call)
     try:
         signature: inspect.Signature | None = inspect.signature(call)
     except (ValueError, TypeError):  # Some built-ins do not tell.
@@ -106,15 +108,18 @@ class Services:
 
     def add(self, path: str, call: Callable[..., Any], executor: Executor) -> Function:
         """Expose one callable at a path such as `rpc/hello`."""
+        function = self._made(path, call, executor)
+        self.by_target[target_of(path)] = function
+        return function
+
+    def _made(self, path: str, call: Callable[..., Any], executor: Executor) -> Function:
         for name in path.split("/"):
             if not _NAME.fullmatch(name) or ".." in name:
                 raise ConfigurationError(
                     f"{path!r} cannot be a function's path",
                     hint="names start with a letter or digit and hold letters, digits, _ - .",
                 )
-        function = make_function(path, call, executor)
-        self.by_target[target_of(path)] = function
-        return function
+        return make_function(path, call, executor)
 
     def add_object(self, name: str, subject: object, *, depth: int, executor: Executor) -> None:
         """Expose an object: itself if callable, its public methods, and so on, `depth` levels."""
@@ -123,8 +128,9 @@ class Services:
         found = dict(_exposable(name, subject, depth, seen=frozenset()))
         if not found:
             raise ConfigurationError(f"{name}: {type(subject).__name__} has nothing to call")
-        for path, call in found.items():
-            self.add(path, call, executor)
+        # All are looked at before any is offered: an object is exposed whole or not at all.
+        made = [self._made(path, call, executor) for path, call in found.items()]
+        self.by_target.update({target_of(function.path): function for function in made})
 
     def remove(self, path: str) -> None:
         """Withdraw a function, or all of a service."""

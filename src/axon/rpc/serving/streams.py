@@ -14,9 +14,9 @@ from axon.rpc.replies import error_response, remote_response, value_body
 from axon.rpc.security.auth import Admission
 from axon.rpc.serving.arguments import is_json
 from axon.rpc.serving.execution import ActiveCall, Engine
+from axon.rpc.serving.progress import PROGRESS_KEPT, progress_body
 from axon.rpc.threadsafe import on_loop
 
-_PROGRESS_KEPT = 1000
 Packer = Callable[[frames.Kind, Pieces], list[Buffer]]
 
 
@@ -56,8 +56,7 @@ async def progress_stream(
     queue: asyncio.Queue[tuple[Any] | None] = asyncio.Queue()
 
     def note(value: Any) -> None:
-        # A full queue lets go of the oldest: progress tells where things stand now.
-        if queue.qsize() >= _PROGRESS_KEPT:
+        if queue.qsize() >= PROGRESS_KEPT:
             queue.get_nowait()
         queue.put_nowait((value,))
 
@@ -66,7 +65,7 @@ async def progress_stream(
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (entry := await queue.get()) is not None:
-            for piece in pack(frames.Kind.PROGRESS, _progress_body(call, entry[0])):
+            for piece in pack(frames.Kind.PROGRESS, progress_body(entry[0], call.form)):
                 yield piece
         response = await task
         kind = frames.Kind.RESULT if response.status == 200 else frames.Kind.ERROR
@@ -74,16 +73,6 @@ async def progress_stream(
             yield piece
     finally:
         task.cancel()
-
-
-def _progress_body(call: ActiveCall, value: Any) -> Pieces:
-    try:
-        return value_body(value, as_json=call.form.as_json, pickling=call.form.pickling)
-    except CannotTravel as error:
-        # Progress is told to people; one that cannot travel is no reason to lose the call.
-        return value_body(
-            f"progress that cannot travel: {error.message}", as_json=call.form.as_json
-        )
 
 
 def _packer(call: ActiveCall, request: Request) -> Packer:
