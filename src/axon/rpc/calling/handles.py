@@ -183,10 +183,14 @@ class Call:
             if failure is not None:
                 raise failure
             return value
-        check_may_block()
         future = self._start()
         try:
+            if not future.done():
+                check_may_block()
             return future.result(timeout_s)
+        except ConfigurationError:
+            future.cancel()
+            raise
         except concurrent.futures.CancelledError:
             raise CallCancelled("the call was cancelled") from None
         except TimeoutError as error:
