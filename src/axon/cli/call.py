@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from axon.cli.options import KeyOption, TlsOption
 from axon.errors import CannotTravel, ConfigurationError
 
 _KEYWORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -30,18 +30,8 @@ def call(
         float | None,
         typer.Option(min=0.0, metavar="S", help="Seconds to wait, instead of the usual 30."),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(envvar="AXON_KEY", metavar="FILE", help="The key file to call with."),
-    ] = None,
-    tls: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="AXON_TLS",
-            metavar="DIR",
-            help="The folder of certificates, for an https:// worker.",
-        ),
-    ] = None,
+    key: KeyOption = None,
+    tls: TlsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Call a function of a worker and print what it returns.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from axon.cli.options import KeyOption, TlsOption
 
 # Rich, and the client with all that it brings, are imported in the functions that need them, so
 # that `axon --help` is quick.
@@ -31,20 +32,8 @@ def devices(
             metavar="H", help="A host to ask by name, beside those in AXON_HOSTS. Repeatable."
         ),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="AXON_KEY", metavar="FILE", help="The key file, for workers that want one."
-        ),
-    ] = None,
-    tls: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="AXON_TLS",
-            metavar="DIR",
-            help="The folder of certificates, for https:// workers.",
-        ),
-    ] = None,
+    key: KeyOption = None,
+    tls: TlsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep watching until Ctrl-C.")] = False,
 ) -> None:

@@ -56,7 +56,7 @@ class Gathering:
 
     def join(self) -> Answers:
         """Wait for the answers, blocking this thread."""
-        return run_blocking(self._collect())  # type: ignore[no-any-return]
+        return run_blocking(self._collect())
 
     async def _collect(self) -> Answers:
         tally = _Tally(self._calls, self._quorum)

@@ -11,13 +11,15 @@ import asyncio
 import concurrent.futures
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from axon.errors import CallCancelled, ConfigurationError
 from axon.rpc.calling.background import background
 from axon.rpc.calling.callers import caller_for, recent_caller
 from axon.rpc.calling.spec import CallSpec
 from axon.rpc.loops import check_may_block
+
+T = TypeVar("T")
 
 
 async def run(spec: CallSpec) -> Any:
@@ -34,7 +36,7 @@ async def items(spec: CallSpec) -> AsyncGenerator[Any, None]:
             yield item
 
 
-def run_blocking(work: Coroutine[Any, Any, Any]) -> Any:
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run on the background loop and wait here."""
     try:
         check_may_block()

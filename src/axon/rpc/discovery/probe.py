@@ -83,6 +83,6 @@ def discover(
     access: Access | None = None,
 ) -> tuple[Announcement, ...]:
     """`find_workers` for code without a loop."""
-    return run_blocking(  # type: ignore[no-any-return]
+    return run_blocking(
         find_workers(wait_s=wait_s, static=static, interfaces=interfaces, access=access)
     )
