@@ -153,7 +153,7 @@ def test_a_large_array_needs_no_memory_to_leave_and_arrive() -> None:
         np.bool_(True),
         np.complex64(1 + 2j),
         np.datetime64("2024-01-01T00:00:00.123456789"),
-        np.datetime64("NaT"),
+        np.datetime64("NaT", "ns"),
         np.timedelta64(5, "s"),
         np.str_("héllo\0"),
         np.str_(""),

@@ -193,3 +193,16 @@ def test_a_tensor_torch_itself_refuses_is_malformed() -> None:
         wire.decode(crafted(codes.TENSOR, ["float32", [0, 2**63], 0], b""))
     with pytest.raises(ProtocolError, match="no dtype 'Tensor'"):
         wire.decode(crafted(codes.TENSOR_DTYPE, "Tensor"))
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int64", "bool", "float8_e4m3fn"])
+def test_a_tensor_on_a_gpu_arrives_on_the_cpu(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    tensor = torch.arange(12, device="cuda").reshape(3, 4).to(getattr(torch, name))
+    for sent in (tensor, tensor.T, tensor[:, ::2], tensor[0, 0], tensor[:0]):
+        back = travel(sent)
+        assert back.device.type == "cpu"
+        assert back.dtype == sent.dtype
+        assert back.tolist() == sent.cpu().tolist()
