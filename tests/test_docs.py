@@ -106,3 +106,13 @@ def test_the_hello_example() -> None:
     assert "Hello the loop!!" in told
     assert "final loss 0.343" in told
     assert "GB/s" in told
+
+
+def test_the_fleet_example() -> None:
+    told = run([sys.executable, "-W", "error", "examples/fleet/main.py"], ROOT, AXON_LOG="off")
+    assert told.count("round 1, done by") == 3
+    assert "round 1, done by laptop" in told
+    assert told.count("not needed") == 2
+    assert told.count("round 2, done by") == 3
+    assert "ConnectionLost" in told
+    assert "deadline" in told

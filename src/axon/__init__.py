@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from axon.version import __version__
 
 if TYPE_CHECKING:
-    from axon import client, errors, stubs, worker
+    from axon import client, errors, stubs, values, worker
     from axon.rpc.wire import register
 
-__all__ = ["__version__", "client", "errors", "register", "stubs", "worker"]
+__all__ = ["__version__", "client", "errors", "register", "stubs", "values", "worker"]
 
-_MODULES = ("client", "errors", "stubs", "worker")
+_MODULES = ("client", "errors", "stubs", "values", "worker")
 
 
 def __getattr__(name: str) -> Any:
