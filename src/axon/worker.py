@@ -28,7 +28,7 @@ from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.discovery.mdns import Announcement, Announcer
 from axon.rpc.executors import Executor, check, in_child, progress
 from axon.rpc.http.transport import HttpTransport
-from axon.rpc.loops import new_event_loop, serving_here
+from axon.rpc.loops import new_event_loop, running_loop, serving_here
 from axon.rpc.messages import Listener, Transport
 from axon.rpc.paths import RPC_SERVICE
 from axon.rpc.serving.dispatch import Dispatcher
@@ -285,19 +285,11 @@ def init(
     _raise_file_limit()
     options |= {"host": host, "port": port}
     if block is None:
-        block = not _in_loop()
+        block = running_loop() is None
     if not block:
         return _default.start(**options)
     _default.run(**options)
     return None
-
-
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def stop() -> None:

@@ -1,9 +1,9 @@
-"""Event loops: the one we prefer, and those that must not be blocked."""
+"""Event loops: the one that runs here, the one we prefer, and those that must not be blocked."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
@@ -11,6 +11,18 @@ from axon.errors import ConfigurationError
 
 _serving: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
 """How many workers each loop serves."""
+
+
+running_loop = asyncio._get_running_loop
+"""The loop that runs on this thread, or none; `asyncio.get_running_loop` raises instead."""
+
+
+def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    """Call on the loop: now if this is its thread, as soon as it can otherwise."""
+    if running_loop() is loop:
+        function(*args)
+    else:
+        loop.call_soon_threadsafe(function, *args)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -36,7 +48,7 @@ def serving_here() -> Iterator[None]:
 
 def check_may_block() -> None:
     """Refuse to block the loop of a worker: it would freeze, and perhaps wait for itself."""
-    loop = asyncio._get_running_loop()
+    loop = running_loop()
     if loop is not None and _serving.get(loop, 0) > 0:
         raise ConfigurationError(
             "a blocking call on the event loop of a worker would stop the worker",

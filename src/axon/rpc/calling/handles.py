@@ -17,7 +17,7 @@ from axon.errors import CallCancelled, ConfigurationError
 from axon.rpc.calling.background import background
 from axon.rpc.calling.callers import caller_for, recent_caller
 from axon.rpc.calling.spec import CallSpec
-from axon.rpc.loops import check_may_block
+from axon.rpc.loops import check_may_block, running_loop
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Call:
         self._struck = False
         self._task: asyncio.Task[Any] | None = None
         self._outcome: tuple[Any, BaseException | None] | None = None
-        if (eager or asyncio._get_running_loop() is None) and not spec.streams:
+        if (eager or running_loop() is None) and not spec.streams:
             self._start()
 
     def _start(self) -> concurrent.futures.Future[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from axon.errors import ConfigurationError
 from axon.rpc.limits import Limits
+from axon.rpc.loops import running_loop
 from axon.rpc.messages import Transport
 from axon.rpc.security.keys import Keyring
 
@@ -113,10 +114,8 @@ _scope: ContextVar[tuple[Callable[[], float], float] | None] = ContextVar(
 
 
 def _clock() -> Callable[[], float]:
-    try:
-        return asyncio.get_running_loop().time
-    except RuntimeError:
-        return time.monotonic
+    loop = running_loop()
+    return time.monotonic if loop is None else loop.time
 
 
 @contextmanager
@@ -165,8 +164,7 @@ async def give_way() -> None:
 def _anyio_left() -> float:
     import anyio
 
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+    loop = running_loop()
+    if loop is None:
         return math.inf
     return max(0.0, anyio.current_effective_deadline() - loop.time())

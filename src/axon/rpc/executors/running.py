@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from axon.rpc.loops import running_loop
 
 
 class Cancelled(BaseException):
@@ -35,7 +36,7 @@ class Running:
         """Tells the client how far the call is; may be called from any thread."""
         self.cancelled = False
         """Set before the function is interrupted, so code that asks sees it first."""
-        self._loop = None if deadline is None else _running_loop()
+        self._loop = None if deadline is None else running_loop()
         # A thread cannot read the loop's own clock: uvloop's stands still while the loop waits.
         self._skew_s = 0.0 if self._loop is None else self._loop.time() - time.monotonic()
 
@@ -43,17 +44,10 @@ class Running:
         """Seconds until the deadline, never below zero; None without one."""
         if self.deadline is None:
             return None
-        if self._loop is not None and _running_loop() is self._loop:
+        if self._loop is not None and running_loop() is self._loop:
             # On the loop its own time counts, which may be a virtual one.
             return max(0.0, self.deadline - self._loop.time())
         return max(0.0, self.deadline - time.monotonic() - self._skew_s)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 current: contextvars.ContextVar[Running | None] = contextvars.ContextVar("current", default=None)

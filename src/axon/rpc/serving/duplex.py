@@ -21,12 +21,12 @@ from typing import Any
 from axon.errors import AxonError, BadArguments, CallCancelled, CallLost
 from axon.rpc.address import Address
 from axon.rpc.limits import Limits
+from axon.rpc.loops import on_loop
 from axon.rpc.messages import Request, Response, Transport, body_size
 from axon.rpc.paths import PROGRESS, RESULTS
 from axon.rpc.replies import JSON, error_response, raise_for, value_body
 from axon.rpc.serving.execution import ActiveCall, Engine, Form
 from axon.rpc.serving.progress import PROGRESS_KEPT, progress_body
-from axon.rpc.threadsafe import on_loop
 
 log = logging.getLogger("axon.duplex")
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from axon.errors import AxonError, CannotTravel
 from axon.rpc import frames, wire
+from axon.rpc.loops import on_loop
 from axon.rpc.messages import Buffer, Pieces, Request, Response
 from axon.rpc.replies import error_response, remote_response, value_body
 from axon.rpc.security.auth import Admission
 from axon.rpc.serving.arguments import is_json
 from axon.rpc.serving.execution import ActiveCall, Engine
 from axon.rpc.serving.progress import PROGRESS_KEPT, progress_body
-from axon.rpc.threadsafe import on_loop
 
 Packer = Callable[[frames.Kind, Pieces], list[Buffer]]
 
