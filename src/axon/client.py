@@ -10,11 +10,10 @@ function and choose the concurrency model and the communication pattern by their
 
 from __future__ import annotations
 
-import asyncio
 from os import PathLike
 from typing import Any
 
-from axon.errors import ConfigurationError, DeadlineExceeded
+from axon.errors import ConfigurationError
 from axon.rpc.address import DEFAULT_PORT, Address
 from axon.rpc.calling.callers import caller_for
 from axon.rpc.calling.gather import Answers, Gathering, gather
@@ -27,7 +26,6 @@ from axon.rpc.calling.options import (
     Unset,
     check_call_id,
     deadline,
-    time_left,
 )
 from axon.rpc.calling.profiles import Remote
 from axon.rpc.calling.spec import CallSpec
@@ -104,14 +102,7 @@ async def connect(
     way = access(**access_options)
     where = Address.parse(address, tls=way.tls is not None)
     options = CallOptions(deadline_s=deadline_s, duplex=duplex)
-    left = time_left(options)
-    try:
-        async with asyncio.timeout(left) as scope:
-            profile = await (await caller_for(way)).profile(where.origin, fresh=True)
-    except TimeoutError as error:
-        if not scope.expired():
-            raise
-        raise DeadlineExceeded(f"no answer from {where.origin} within {left:.3g} s") from error
+    profile = await (await caller_for(way)).ask(where.origin, options)
     return build_stub(
         profile, where, access=way, stub_type=stub_type_of(stub_type), options=options
     )
@@ -120,7 +111,9 @@ async def connect(
 def get_stub(address: str | Address, **options: Any) -> Any:
     """`connect` for code without a loop: blocks until the worker has said what it offers."""
     with_limit = options.get("deadline_s", UNSET)
-    seconds = 30.0 if with_limit is None or isinstance(with_limit, Unset) else with_limit
+    seconds = (
+        DEFAULT_DEADLINE_S if with_limit is None or isinstance(with_limit, Unset) else with_limit
+    )
 
     async def ask() -> Any:
         with deadline(seconds):
@@ -145,8 +138,7 @@ def call(
     options = CallOptions(deadline_s=deadline_s)
 
     async def find() -> Remote:
-        with deadline(time_left(options) or DEFAULT_DEADLINE_S):
-            return await (await caller_for(way)).find(where.origin, where.path)
+        return await (await caller_for(way)).find(where.origin, where.path, options)
 
     remote = run_blocking(find())
     remote.check(args, kwargs)

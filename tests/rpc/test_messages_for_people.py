@@ -77,6 +77,9 @@ def test_a_worker_that_does_not_answer_meets_the_deadline() -> None:
             client.get_stub(address, deadline_s=0.2)
         with pytest.raises(DeadlineExceeded, match="within"), client.deadline(0.2):
             client.get_stub(address)
+        for seconds in (0, 0.2):
+            with pytest.raises(DeadlineExceeded, match="within"):
+                client.call(f"{address}/rpc/hello", deadline_s=seconds)
 
 
 @pytest.mark.parametrize("id", ["", "a b", "x HTTP/1.1\r\n\r\nGET /evil", "é", "x" * 129])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from axon.errors import BadArguments, DeadlineExceeded, NotFound, ProtocolError
 from axon.rpc import frames, wire, zstd
@@ -26,6 +26,7 @@ from axon.rpc.messages import Buffer, Request, Transport, body_size
 from axon.rpc.replies import raise_for, restore_error
 from axon.rpc.security.auth import Seal
 
+T = TypeVar("T")
 _THIRTY = b"%.6g" % DEFAULT_DEADLINE_S
 
 
@@ -42,9 +43,14 @@ class Caller:
         """What that worker offers."""
         return await self._sender.profile(origin, fresh=fresh)
 
-    async def find(self, origin: Address, path: str) -> Remote:
-        """The function at a path of that worker."""
-        return await self._sender.find(origin, path)
+    async def ask(self, origin: Address, options: CallOptions) -> Profile:
+        """What that worker offers now, within the deadline of the calls to come."""
+        question = self._sender.profile(origin, fresh=True)
+        return await self._within(origin, "its profile", options, question)
+
+    async def find(self, origin: Address, path: str, options: CallOptions) -> Remote:
+        """The function at a path of that worker, within the deadline of its call."""
+        return await self._within(origin, path, options, self._sender.find(origin, path))
 
     async def call(self, spec: CallSpec) -> Any:
         """Call and wait for the value, no longer than the deadline."""
@@ -100,10 +106,16 @@ class Caller:
 
     async def attach(self, origin: Address, id: str, options: CallOptions) -> Any:
         """The result of a duplex call made earlier."""
+        result = self._duplex.attach(origin, id, options)
+        return await self._within(origin, f"call {id}", options, result)
+
+    async def _within(
+        self, origin: Address, what: str, options: CallOptions, work: Coroutine[Any, Any, T]
+    ) -> T:
         left = time_left(options)
         try:
-            with _deadline_named(origin, f"call {id}", left), self._alarm.after(left):
-                return await self._duplex.attach(origin, id, options)
+            with _deadline_named(origin, what, left), self._alarm.after(left):
+                return await work
         except DeadlineExceeded:
             await give_way()
             raise
