@@ -80,8 +80,7 @@ class Child:
 
     def obituary(self, name: str) -> str:
         """How the child that ran the function ended, for a person to read."""
-        self.process.join(EXIT_GRACE_S)
-        code = self.exit_code()
+        code = self._wait(EXIT_GRACE_S)
         if code is None:
             return f"the process running {name} closed its pipe"
         if code < 0:
@@ -92,10 +91,21 @@ class Child:
 
     def end(self, patience_s: float) -> None:
         """Wait for the process to leave, and kill it when it takes too long."""
-        self.process.join(max(0.0, patience_s))
-        if self.exit_code() is None:
+        if self._wait(max(0.0, patience_s)) is None:
             self.process.kill()
+            with _reaping:
+                self.process.join()
+
+    def _wait(self, patience_s: float) -> int | None:
+        from multiprocessing.connection import wait
+
+        # Waited for outside the lock, reaped inside it. The sentinel is ready a moment before the
+        # process can be reaped, so that what follows blocks for that moment and no longer.
+        if not wait([self.process.sentinel], patience_s):
+            return None
+        with _reaping:
             self.process.join()
+            return self.process.exitcode
 
 
 @contextlib.contextmanager
