@@ -1,8 +1,233 @@
-"""The nouns, in the order a round meets them."""
+"""The nouns, in the order a round meets them.
+
+A **task** says what is trained and costs what `TaskCost` says; a learner's **capability** says how
+fast it is. A **plan** gives each learner a **share**, an **order** carries the share to it, a
+**job** is what it trains, and its answer is an **update**, unless it **declined** or **failed**.
+What became of everybody is a **round record**.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axon.errors import ConfigurationError
+from axon.seeds import Name
+
+Vector: TypeAlias = NDArray[np.float32]
+"""A model's parameters, all of them, as one flat array."""
+
+Payload: TypeAlias = dict[str, NDArray[Any]]
+"""An update as a codec has packed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Inputs and their labels, in any type that numpy holds; networks see floats.
+
+    Images travel as they are stored, a byte a pixel; `scale` makes floats of them.
+    """
+
+    inputs: NDArray[Any]
+    labels: NDArray[Any]
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.labels):
+            raise ConfigurationError(
+                f"samples need a label each, got {len(self.inputs)} inputs "
+                f"and {len(self.labels)} labels"
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def nbytes(self) -> int:
+        """What they take on the wire and in memory."""
+        return self.inputs.nbytes + self.labels.nbytes
+
+    def take(self, indices: NDArray[np.intp] | slice) -> Samples:
+        """Some of them, in that order."""
+        return Samples(self.inputs[indices], self.labels[indices], self.scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """What is trained, as it travels: the name of a net that the learner has, and numbers."""
+
+    net: str
+    inputs: tuple[int, ...]
+    """The shape of one input."""
+    classes: int
+    optimiser: str = "sgd"
+    learning_rate: float = 0.1
+    momentum: float = 0.0
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        # A list is what arrives from JSON, TOML and the wire.
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        check_whole("batch_size", self.batch_size, least=1)
+        check_whole("classes", self.classes, least=1)
+        check_positive("learning_rate", self.learning_rate)
+
+    def batches(self, samples: int, passes: int = 1) -> int:
+        """How many batches that many samples make; the last of a pass may be a small one."""
+        return passes * -(-samples // self.batch_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCost:
+    """What one cycle of a task costs a learner, whoever it is."""
+
+    model_bytes: int
+    shard_bytes: int
+    passes: int = 1
+
+    def __post_init__(self) -> None:
+        check_whole("model_bytes", self.model_bytes, least=0)
+        check_whole("shard_bytes", self.shard_bytes, least=0)
+        check_whole("passes", self.passes, least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What one learner can do for one task, as it measured itself.
+
+    It is the learner's own business: nothing sends it anywhere unless the learner is asked and
+    agrees.
+    """
+
+    shards_per_s: float
+    """For one pass."""
+    bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        check_positive("shards_per_s", self.shards_per_s)
+        check_positive("bytes_per_s", self.bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one learner is asked to do in a cycle."""
+
+    shards: int | None
+    """None leaves the number to the learner, which knows best what it can do by the deadline."""
+    passes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.shards is not None:
+            check_whole("shards", self.shards, least=0)
+        check_whole("passes", self.passes, least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Who does what in one cycle, and by when."""
+
+    cycle: int
+    deadline_s: float
+    shares: Mapping[str, Share]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a learner is told: its share, its deadline, and where the rest is to be had."""
+
+    run: str
+    cycle: int
+    device: str
+    spec: TaskSpec
+    share: Share
+    cost: TaskCost
+    shard_samples: int
+    shards: int
+    """How many there are to be drawn from."""
+    deadline_s: float
+    """From now; clocks of two devices never need to agree."""
+    seed: int
+    codec: str = "plain"
+    source: str = ""
+    """Where the model and the shards are to be had: an address, or nothing for an own source."""
+    previous_s: float | None = None
+    """How long this learner's previous answer took to arrive; None if none came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One learner's training: where it starts, on what, and how long it may go on."""
+
+    spec: TaskSpec
+    start: Vector
+    samples: Samples
+    passes: int = 1
+    stream: tuple[Name, ...] = (0, "batches")
+    """The seed and names of the random stream that shuffles the samples before each pass."""
+    limit: int | None = None
+    """The most batches to train; None for all of them."""
+    go_on: Callable[[int], bool] = lambda _: True
+    """Asked before every batch, with the number of batches done; False halts."""
+
+    @property
+    def batches(self) -> int:
+        """How many batches it comes to when nothing halts it."""
+        whole = self.spec.batches(len(self.samples), self.passes)
+        return whole if self.limit is None else min(whole, self.limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What came of a job."""
+
+    parameters: Vector
+    batches: int
+    """How many were really trained."""
+    samples: int
+    """How many were really seen, counted once for each pass."""
+    loss: float
+    """The mean over the batches trained; NaN when there were none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """How long a learner took over each part, by its own clock."""
+
+    download_s: float
+    train_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A learner's answer: its parameters, and how much training stands behind them."""
+
+    run: str
+    cycle: int
+    device: str
+    payload: Payload
+    shards: int
+    batches: int
+    samples: int
+    loss: float
+    halted: bool = False
+    """Whether the deadline ended it before its share was done."""
+    timings: Timings | None = None
+    """None from a learner that keeps its capability to itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined:
+    """A learner's answer when it sits a cycle out, and why: no time, no memory, busy."""
+
+    run: str
+    cycle: int
+    device: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,3 +237,81 @@ class Failure:
     device: str
     reason: str
     error: BaseException | None = field(default=None, compare=False, repr=False)
+
+
+Status: TypeAlias = Literal["used", "late", "refused", "declined", "failed", "not needed"]
+"""What became of a learner in a cycle.
+
+used: its update is in the average · late: it came after the deadline and is not · refused: it was
+not fit to be averaged · declined: the learner sat out · failed: no answer · not needed: the quorum
+was there before it answered
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord:
+    """What became of one learner in one cycle, as the orchestrator saw it."""
+
+    device: str
+    status: Status
+    reason: str = ""
+    planned_shards: int | None = None
+    """None where the learner was left to decide."""
+    shards: int = 0
+    batches: int = 0
+    samples: int = 0
+    halted: bool = False
+    loss: float | None = None
+    fetched_s: float | None = None
+    """When it had what it asked for, in seconds after the cycle began."""
+    answered_s: float | None = None
+    """When its answer arrived, in seconds after the cycle began."""
+    timings: Timings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRecord:
+    """What happened in one cycle."""
+
+    run: str
+    cycle: int
+    started_s: float
+    """Since the run began, on the world's own clock."""
+    ended_s: float
+    deadline_s: float
+    devices: tuple[DeviceRecord, ...]
+    """In the order of their names, never of their arrival."""
+    batches: int
+    """Behind the average."""
+    accuracy: float | None = None
+    loss: float | None = None
+    digest: str = ""
+    """Of the parameters that came out: two runs that agree here agree in every bit."""
+
+    @property
+    def duration_s(self) -> float:
+        """How long the cycle took."""
+        return self.ended_s - self.started_s
+
+    @property
+    def truancy(self) -> float:
+        """By which part of the deadline the cycle overran it; negative when it ended early."""
+        return (self.duration_s - self.deadline_s) / self.deadline_s
+
+    def with_status(self, *statuses: Status) -> Sequence[DeviceRecord]:
+        """The learners that ended so."""
+        return [device for device in self.devices if device.status in statuses]
+
+
+def check_positive(name: str, value: float) -> None:
+    """Raise unless it is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise ConfigurationError(f"{name} must be a finite number above 0, got {value!r}")
+
+
+def check_whole(name: str, value: int, *, least: int) -> None:
+    """Raise unless it is a whole number of at least that much."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(
+            f"{name} must be a whole number of at least {least}, got {value!r}"
+        )
