@@ -92,14 +92,19 @@ async def connect(
     stub_type: StubType | str = GenericStub,
     deadline_s: float | Unset | None = UNSET,
     duplex: bool = False,
+    way: Access | None = None,
     **access_options: Any,
 ) -> Any:
     """A stub of what is at `host[:port][/path]`; asks the worker once.
 
-    Further keywords say how it is reached: `key`, `tls`, `pickling`, `reconnect_s`, `limits`.
+    Further keywords say how it is reached: `key`, `tls`, `pickling`, `reconnect_s`, `limits`; or
+    `way` does, made once by `access`.
     """
-    _check_ways(access_options, ("stub_type", "deadline_s", "duplex"))
-    way = access(**access_options)
+    _check_ways(access_options, ("stub_type", "deadline_s", "duplex", "way"))
+    if way is None:
+        way = access(**access_options)
+    elif access_options:
+        raise ConfigurationError(f"way= already says {', '.join(sorted(access_options))}")
     where = Address.parse(address, tls=way.tls is not None)
     options = CallOptions(deadline_s=deadline_s, duplex=duplex)
     profile = await (await caller_for(way)).ask(where.origin, options)

@@ -18,6 +18,8 @@
     │       └── VersionMismatch   it speaks another version of it
     ├── CannotTravel              a value has no form on the wire
     ├── QuorumNotReached          a gather ended with fewer answers than it needed
+    ├── RunExists                 a new run has the name of one that is already kept
+    ├── CheckpointConflict        a cycle to be saved is not the one after the last one saved
     └── ConfigurationError        an option that cannot be meant, such as an open port without a key
 
 Where a built-in class says the same (`TimeoutError`, `ConnectionRefusedError`, …) ours is one too,
@@ -144,11 +146,30 @@ class CannotTravel(AxonError, TypeError):
 class QuorumNotReached(AxonError):
     """Fewer answers than needed came in time."""
 
-    def __init__(self, *, wanted: int, got: int, answers: object = None) -> None:
-        super().__init__(f"wanted {wanted} answers, got {got}")
+    def __init__(
+        self, *, wanted: int, got: int, answers: object = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"wanted {wanted} answers, got {got}", hint=hint)
         self.wanted = wanted
         self.got = got
         self.answers = answers
+
+
+class RunExists(AxonError):
+    """A new run has the name of one that is already kept."""
+
+    hint = "take the run up where it stopped, or give the new one another name"
+
+
+class CheckpointConflict(AxonError):
+    """A cycle to be saved is not the one after the last one saved, so saving it would count twice.
+
+    Usually a second orchestrator is advancing the same run.
+    """
+
+    hint = (
+        "is another orchestrator advancing this run? read the latest checkpoint and go on from it"
+    )
 
 
 class ConfigurationError(AxonError, ValueError):

@@ -78,6 +78,10 @@ class Listener(Protocol):
 class Transport(Protocol):
     """A way to reach apps and to be one, bound to one event loop."""
 
+    @property
+    def scheme(self) -> str:
+        """Of the addresses it listens at, Unix sockets aside."""
+
     async def exchange(self, address: Address, request: Request) -> Response:
         """Send and wait for the answer, whole unless it streams and a stream was wanted.
 

@@ -52,6 +52,10 @@ class Caller:
         """The function at a path of that worker, within the deadline of its call."""
         return await self._within(origin, path, options, self._sender.find(origin, path))
 
+    async def host_towards(self, origin: Address) -> str:
+        """Our own host as that worker sees it."""
+        return await self._sender.transport.host_towards(origin)
+
     async def call(self, spec: CallSpec) -> Any:
         """Call and wait for the value, no longer than the deadline."""
         left = time_left(spec.options)

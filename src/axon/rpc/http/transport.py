@@ -41,6 +41,11 @@ class HttpTransport:
         self._reopening: set[asyncio.Task[ClientConnection | None]] = set()
         self._closed = False
 
+    @property
+    def scheme(self) -> str:
+        """Https where it was given a worker's certificates."""
+        return "http" if self._worker_tls is None else "https"
+
     async def exchange(self, address: Address, request: Request) -> Response:
         pool = self._pools.get(address.key) or self._new_pool(address)
         connection = pool.take() or await self._claim(pool, address)

@@ -84,6 +84,8 @@ class Network:
 class MemoryTransport:
     """`messages.Transport` between the hosts of one `Network`."""
 
+    scheme = "memory"
+
     def __init__(self, network: Network, host: _Host) -> None:
         self._network = network
         self._host = host

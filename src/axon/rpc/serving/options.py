@@ -41,7 +41,7 @@ class ServeOptions:
     grace_s: float = 10.0
     """How long calls under way may go on after the worker is told to stop."""
     transport: Transport | None = None
-    """In place of HTTP: the in-memory one, in tests and simulations."""
+    """In place of HTTP of our own: in memory, or shaped; it brings its certificates itself."""
 
     @classmethod
     def of(cls, **options: Any) -> ServeOptions:
@@ -63,6 +63,11 @@ class ServeOptions:
             )
         if self.mutual and self.tls is None:
             raise ConfigurationError("mutual TLS needs certificates", hint="pass tls= their folder")
+        if self.tls is not None and self.transport is not None:
+            raise ConfigurationError(
+                "tls= has no effect on a transport that is passed in",
+                hint="make that one with HttpTransport(worker_tls=worker_context(folder, ...))",
+            )
         if self.address.is_loopback or self.key is not None or self.mutual or self.insecure:
             return
         raise ConfigurationError(
@@ -81,7 +86,7 @@ class ServeOptions:
         if self.unix is not None:
             return Address(self.unix, 0, "unix")
         if self.transport is not None:
-            return Address(self.host, self.port, "memory")
+            return Address(self.host, self.port, self.transport.scheme)
         return Address(self.host, self.port, "http" if self.tls is None else "https")
 
     def tls_context(self) -> ssl.SSLContext | None:

@@ -1,0 +1,159 @@
+"""Training many jobs of one task together, because one large step is cheaper than many small ones.
+
+The jobs' parameters are stacked, and `torch.func.vmap` steps them all at once; a plain perceptron
+under gradient descent has a way of its own (`axon.learning.perceptron`). As many jobs are taken at
+a time as stay in the processor's cache. What cannot be stacked is trained by `LoopTrainer`: nets
+with buffers (BatchNorm) or randomness (dropout), nets that mix the samples of a batch, and losses
+that give one number in all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from axon.learning.loop import LoopTrainer, WarmNet, warm_net
+from axon.learning.mapped import MappedStep, stackable
+from axon.learning.parameters import size
+from axon.learning.perceptron import DescendDense, dense_layers
+from axon.learning.stacks import Batches, Course, Parameters, Scratch, result_rows, scratch
+from axon.learning.tasks import Blueprint, blueprint
+from axon.values import Job, TaskSpec, Trained
+
+CACHE_BYTES = 6 << 20
+"""How much the parameters and batches of jobs trained together may take."""
+
+MOST_TOGETHER = 128
+"""More jobs than that save no more time, however small they are."""
+
+Way: TypeAlias = Literal["dense", "mapped", "loop"]
+
+
+class Step(Protocol):
+    """One optimiser step of stacked jobs."""
+
+    def __call__(self, inputs: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """Step as many first rows as there are inputs, in place; their losses before the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedTrainer:
+    """A `Trainer` that agrees with `LoopTrainer` to rounding, at a fraction of its cost."""
+
+    together: int | None = None
+    """How many jobs are stepped at once; None fits them to the cache."""
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Trained]:
+        """What came of each job, in their order; jobs of one task and kind of samples together."""
+        groups: dict[Any, list[int]] = {}
+        for at, job in enumerate(jobs):
+            groups.setdefault(_kind(job), []).append(at)
+        results: dict[int, Trained] = {}
+        for places in groups.values():
+            # Longest first, so that those still running are always the first rows.
+            places.sort(key=lambda at: -jobs[at].batches)
+            group = [jobs[at] for at in places]
+            results.update(zip(places, self._train_group(group), strict=True))
+        return [results[at] for at in range(len(jobs))]
+
+    def _train_group(self, jobs: Sequence[Job]) -> list[Trained]:
+        spec = jobs[0].spec
+        way = way_of(spec, blueprint(spec.net))
+        if way == "loop":
+            return LoopTrainer()(jobs)
+        with warm_net(spec) as net, scratch() as memory:
+            together = self.together or _together(jobs[0], net, way)
+            rows = result_rows(len(jobs), size(net.layout))
+            trained: list[Trained] = []
+            for first in range(0, len(jobs), together):
+                chunk = slice(first, first + together)
+                trained += _Chunk(jobs[chunk], net, memory).train(rows[chunk])
+        return trained
+
+
+@lru_cache(maxsize=64)
+def way_of(spec: TaskSpec, plan: Blueprint) -> Way:
+    """How jobs of a task are trained: stacked, in one of two ways, or one after the other."""
+    with warm_net(spec) as net:
+        if plan != net.blueprint or not stackable(net, spec):
+            return "loop"
+        return "mapped" if dense_layers(net.module, spec, net.blueprint.loss) is None else "dense"
+
+
+class _Chunk:
+    """Jobs that are stepped together, longest first."""
+
+    def __init__(self, jobs: Sequence[Job], net: WarmNet, memory: Scratch) -> None:
+        self._jobs = jobs
+        self._courses = [Course(job) for job in jobs]
+        self._params = Parameters(net.layout, len(jobs), memory)
+        self._params.load([job.start for job in jobs])
+        self._step = _step(jobs[0].spec, net, self._params, memory)
+        self._batches = Batches(self._courses, memory)
+        self._running = [True] * len(jobs)
+        self._done = [0] * len(jobs)
+        self._loss = np.zeros(len(jobs))
+
+    def train(self, rows: NDArray[np.float32]) -> list[Trained]:
+        """Step until nobody is left, and leave each job's parameters in its row."""
+        results = torch.from_numpy(rows)
+        done = 0
+        while self._go_on(done, results):
+            losses = self._step(*self._batches.gather(self._running))
+            self._loss[: len(losses)] += np.where(self._running, losses.numpy(), 0.0)
+            done += 1
+        return [self._trained(at, row) for at, row in enumerate(rows)]
+
+    def _go_on(self, done: int, results: Tensor) -> bool:
+        halted = [
+            at
+            for at, (course, running) in enumerate(zip(self._courses, self._running, strict=False))
+            if running and (course.total == done or not course.job.go_on(done))
+        ]
+        if halted:
+            self._params.save(halted, results)
+            for at in halted:
+                self._running[at] = False
+                self._done[at] = done
+            while self._running and not self._running[-1]:
+                self._running.pop()
+        return bool(self._running)
+
+    def _trained(self, at: int, row: NDArray[np.float32]) -> Trained:
+        done = self._done[at]
+        return Trained(
+            parameters=row,
+            batches=done,
+            samples=self._courses[at].seen,
+            loss=float(self._loss[at]) / done if done else math.nan,
+        )
+
+
+def _step(spec: TaskSpec, net: WarmNet, params: Parameters, memory: Scratch) -> Step:
+    layers = dense_layers(net.module, spec, net.blueprint.loss)
+    if layers is None:
+        return MappedStep(net, params.entries)
+    return DescendDense(layers, spec.learning_rate, params.entries, memory)
+
+
+def _kind(job: Job) -> Any:
+    samples = job.samples
+    shapes = samples.inputs.shape[1:], samples.labels.shape[1:]
+    return job.spec, samples.inputs.dtype == np.uint8, samples.scale, shapes
+
+
+def _together(job: Job, net: WarmNet, way: Way) -> int:
+    """How many jobs fit the cache with their parameters, what is made of them, and a batch each."""
+    copies = 1 if way == "dense" else 2 + len(net.optimiser.init({}).moments)
+    batch = min(job.spec.batch_size, max(len(job.samples), 1)) * prod(job.spec.inputs)
+    each = 4 * (copies * size(net.layout) + batch)
+    return max(1, min(CACHE_BYTES // each, MOST_TOGETHER))

@@ -1,0 +1,166 @@
+"""Round records as lines of JSON: one line a cycle, the same bytes for the same record.
+
+Keys stand in the order of their declaration and floats as Python prints them, so two runs can be
+compared with `cmp`. JSON knows no NaN and no infinity: both become null, which comes back as None
+where the field may be None and as NaN where it is a float.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from io import FileIO
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+import numpy as np
+
+from axon.errors import ConfigurationError
+from axon.values import RoundRecord, Timings, Vector
+
+DIGEST_BYTES = 16
+
+
+def digest(vector: Vector) -> str:
+    """The BLAKE2b digest of the vector's little-endian float32 bytes, in 32 hex digits."""
+    data = np.ascontiguousarray(vector, dtype="<f4").reshape(-1)
+    return hashlib.blake2b(data.data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def to_line(record: RoundRecord) -> str:
+    """The record as one line of JSON in ASCII, without the newline."""
+    # Not msgspec's own encoder: it prints 1e16 where Python prints 1e+16.
+    plain = _finite(msgspec.to_builtins(record, enc_hook=_unwrap))
+    return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+
+
+def from_line(line: str) -> RoundRecord:
+    """The record that a line holds; `ConfigurationError` where it holds none."""
+    try:
+        plain = json.loads(line)
+        if isinstance(plain, dict):
+            _restore(plain)
+        return msgspec.convert(plain, RoundRecord)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ConfigurationError(f"not a round record: {error}") from error
+
+
+def read(path: str | Path) -> list[RoundRecord]:
+    """The records of a file, in its order.
+
+    A last line without its newline is what a killed writer leaves; it is no record.
+    """
+    records = []
+    *lines, _unfinished = Path(path).read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(from_line(line.decode()))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"{path}, line {number}: {error}",
+                hint="rewrite the file from the run's store, or take the line out",
+            ) from error
+    return records
+
+
+class RecordFile:
+    """A file of record lines with one writer, which may be killed at any instant."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def rewrite(self, records: Iterable[RoundRecord]) -> None:
+        """Replace the whole file: a reader finds the old one or the new one, never a mixture."""
+        data = "".join(to_line(record) + "\n" for record in records).encode()
+        # Beside the file, because a rename is atomic within one file system only.
+        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        temporary = Path(name)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            # mkstemp makes files for their owner alone; a record is no secret.
+            temporary.chmod(0o644)
+            temporary.replace(self.path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(self.path.parent)
+
+    def append(self, record: RoundRecord) -> None:
+        """Add one record, with one unbuffered write of its whole line."""
+        line = f"{to_line(record)}\n".encode()
+        with open(self.path, "a+b", buffering=0) as file:
+            end = _end_of_whole_lines(file)
+            file.truncate(end)
+            if file.write(line) != len(line):
+                file.truncate(end)
+                raise OSError(f"{self.path}: no room for a record of {len(line)} bytes")
+
+
+def _end_of_whole_lines(file: FileIO) -> int:
+    """Where the next line belongs: after the last newline, so that a torn line is written over."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 1))
+    if file.read(1) in (b"", b"\n"):
+        return size
+    file.seek(0)
+    return file.readall().rfind(b"\n") + 1
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself lives in the folder; without this a power cut may undo it. Windows neither
+    # needs this nor lets a folder be opened.
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unwrap(value: Any) -> Any:
+    # A mean or a count straight from numpy is a number all the same.
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a round record cannot hold {type(value).__name__}: {value!r}")
+
+
+def _finite(value: Any) -> Any:
+    """The same without NaN and infinities."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _float_fields(kind: type) -> tuple[str, ...]:
+    return tuple(name for name, hint in get_type_hints(kind).items() if hint is float)
+
+
+_RECORD_FLOATS = _float_fields(RoundRecord)
+_TIMING_FLOATS = _float_fields(Timings)
+
+
+def _restore(record: dict[str, Any]) -> None:
+    """Put NaN back where null stands for a float."""
+    _fill(record, _RECORD_FLOATS)
+    devices = record.get("devices")
+    for device in devices if isinstance(devices, list) else ():
+        timings = device.get("timings") if isinstance(device, dict) else None
+        if isinstance(timings, dict):
+            _fill(timings, _TIMING_FLOATS)
+
+
+def _fill(fields: dict[str, Any], names: tuple[str, ...]) -> None:
+    fields.update({name: math.nan for name in names if fields.get(name, 0) is None})

@@ -1,0 +1,1 @@
+"""One cycle, then many: dispatch, collect, aggregate, and the checkpoint that loses nothing."""

@@ -1,0 +1,227 @@
+"""The learning state after a cycle, and the stores that keep it with the records.
+
+A store keeps, for each run, its settings, the record of every cycle and the newest checkpoint. One
+call saves a record and its checkpoint together or not at all, and only as the next cycle: whenever
+the orchestrator is killed, the run goes on from a state that agrees with its records, and no cycle
+is lost or counted twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from axon.errors import AxonError, CheckpointConflict, ConfigurationError, RunExists
+from axon.report.records import DIGEST_BYTES, digest
+from axon.values import RoundRecord, Vector, check_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Checkpoint:
+    """The learning state after `cycle` cycles: all that the next one starts from.
+
+    Random streams are named by the seed and the cycle, so the seed is all the state they have.
+    """
+
+    run: str
+    cycle: int
+    parameters: Vector
+    step_state: dict[str, Vector] = field(default_factory=dict)
+    """What the global step carries from cycle to cycle."""
+    clock_s: float
+    """Since the run began, on the world's own clock."""
+    members: tuple[str, ...]
+    seed: int
+    previous_s: dict[str, float] = field(default_factory=dict)
+    """How long each learner's previous answer took to arrive."""
+    fleet: str = ""
+    """What a world that dies with the process needs to go on as if nothing had happened."""
+
+    def __post_init__(self) -> None:
+        check_whole("cycle", self.cycle, least=0)
+        if not math.isfinite(self.clock_s):
+            raise ConfigurationError(f"clock_s must be a finite number, got {self.clock_s!r}")
+        for name, vector in [("parameters", self.parameters), *self.step_state.items()]:
+            # Anything else would come back as other numbers than were saved.
+            if vector.dtype != np.float32 or vector.ndim != 1:
+                raise ConfigurationError(
+                    f"{name} must be a flat array of float32, "
+                    f"got {vector.dtype} of shape {vector.shape}"
+                )
+
+
+class Store(Protocol):
+    """Keeps runs. Every method may be called from any thread."""
+
+    def begin(self, run: str, settings: str) -> None:
+        """Keep a new run and its settings, a JSON text.
+
+        Raises `RunExists` for a name that is taken, unless that run has the same settings and has
+        not finished a cycle: beginning twice is then the same as once.
+        """
+
+    def settings(self, run: str) -> str | None:
+        """What the run began with; None for an unknown run."""
+
+    def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
+        """Add the cycle's record and replace the run's checkpoint, both or neither.
+
+        Raises `CheckpointConflict` unless the cycle is the one after the last one saved.
+        """
+
+    def latest(self, run: str) -> Checkpoint | None:
+        """Where the run is to be taken up; None before its first cycle is saved."""
+
+    def records(self, run: str) -> list[RoundRecord]:
+        """Of all its cycles, in their order."""
+
+    def runs(self) -> list[str]:
+        """The names of all runs, sorted."""
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+
+
+def open_store(where: str | Path) -> Store:
+    """The store at a path or `sqlite:///path` (made where there is none) or `postgresql://...`."""
+    scheme, separator, rest = str(where).partition("://")
+    # Late, because the stores import this module.
+    if not separator or isinstance(where, Path):
+        from axon.rounds.sqlite import SqliteStore
+
+        return SqliteStore(Path(where))
+    if scheme == "sqlite":
+        from axon.rounds.sqlite import SqliteStore
+
+        return SqliteStore(sqlite_path(str(where), rest))
+    if scheme in {"postgresql", "postgres"}:
+        from axon.rounds.postgres import PostgresStore
+
+        return PostgresStore(str(where))
+    raise ConfigurationError(
+        f"no store has the scheme {scheme!r}",
+        hint="known are a plain path, sqlite:///path and postgresql://user@host/database",
+    )
+
+
+def sqlite_path(address: str, rest: str) -> Path:
+    """The path in `sqlite:///path`, relative with three slashes and absolute with four."""
+    if not rest.startswith("/") or rest == "/":
+        raise ConfigurationError(
+            f"{address!r} names no file",
+            hint="sqlite:///runs.db is in this folder, sqlite:////var/axon/runs.db anywhere",
+        )
+    return Path(rest[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVector:
+    """One array as the stores keep it: raw little-endian float32 bytes and their digest.
+
+    Place 0 is the parameters, the others are the step's state in its order.
+    """
+
+    place: int
+    name: str
+    digest: str
+    data: memoryview | bytes
+
+
+def pack(checkpoint: Checkpoint) -> tuple[str, list[StoredVector]]:
+    """The checkpoint's plain fields as JSON, and its arrays."""
+    head = {
+        "clock_s": checkpoint.clock_s,
+        "members": checkpoint.members,
+        "seed": checkpoint.seed,
+        "previous_s": checkpoint.previous_s,
+        "fleet": checkpoint.fleet,
+    }
+    named = [("parameters", checkpoint.parameters), *checkpoint.step_state.items()]
+    vectors = [
+        StoredVector(place, name, digest(vector), _bytes_of(vector))
+        for place, (name, vector) in enumerate(named)
+    ]
+    return json.dumps(head), vectors
+
+
+def unpack(run: str, cycle: int, head: str, stored: Sequence[StoredVector]) -> Checkpoint:
+    """The checkpoint that was packed, whose arrays come in the order of their places.
+
+    Raises `AxonError` for bytes that do not have their digest.
+    """
+    if not stored:
+        raise _damaged(run, cycle, "the parameters are missing")
+    fields = json.loads(head)
+    fields["members"] = tuple(fields["members"])
+    arrays = {}
+    for vector in stored:
+        found = hashlib.blake2b(vector.data, digest_size=DIGEST_BYTES).hexdigest()
+        if found != vector.digest:
+            wanted = f"the digest of {vector.name!r} is {found} and should be {vector.digest}"
+            raise _damaged(run, cycle, wanted)
+        arrays[vector.place] = _array_of(vector.data)
+    step_state = {vector.name: arrays[vector.place] for vector in stored[1:]}
+    return Checkpoint(run=run, cycle=cycle, parameters=arrays[0], step_state=step_state, **fields)
+
+
+def _bytes_of(vector: Vector) -> memoryview:
+    return np.ascontiguousarray(vector, dtype="<f4").data.cast("B")
+
+
+def _array_of(data: memoryview | bytes) -> Vector:
+    # A copy in the machine's own byte order that, unlike the buffer, may be written to.
+    return np.frombuffer(data, dtype="<f4").astype(np.float32)
+
+
+def _damaged(run: str, cycle: int, what: str) -> AxonError:
+    return AxonError(
+        f"run {run!r} cannot be taken up after cycle {cycle}: {what}",
+        hint="the store is damaged: restore it from a backup",
+    )
+
+
+def check_beginning(run: str, settings: str) -> None:
+    """Raise unless they can be a run's name and settings in every store."""
+    if not run or not run.isprintable():
+        raise ConfigurationError(f"a run's name must be printable and not empty, got {run!r}")
+    try:
+        json.loads(settings)
+    except ValueError as error:
+        raise ConfigurationError(f"settings must be a JSON text: {error}") from error
+
+
+def check_same_beginning(run: str, kept: str, settings: str, cycles: int) -> None:
+    """Raise `RunExists` unless the kept run has these settings and no cycles."""
+    if cycles:
+        raise RunExists(f"there is already a run {run!r}, with {cycles} cycles")
+    if json.loads(kept) != json.loads(settings):
+        raise RunExists(f"there is already a run {run!r}, with other settings: {kept}")
+
+
+def check_pair(checkpoint: Checkpoint, record: RoundRecord) -> None:
+    """Raise unless both are of the same cycle of the same run."""
+    of_checkpoint, of_record = (checkpoint.run, checkpoint.cycle), (record.run, record.cycle)
+    if of_checkpoint != of_record:
+        raise ConfigurationError(
+            "a checkpoint and its record must be of one cycle, got cycle "
+            f"{of_checkpoint[1]} of {of_checkpoint[0]!r} and {of_record[1]} of {of_record[0]!r}"
+        )
+
+
+def check_next(run: str, saved: int | None, cycle: int) -> None:
+    """Raise unless the run has begun and the cycle is the one after those saved."""
+    if saved is None:
+        raise ConfigurationError(
+            f"there is no run {run!r} to save a cycle of", hint="begin(run, settings) first"
+        )
+    if cycle != saved + 1:
+        raise CheckpointConflict(
+            f"run {run!r} has {saved} cycles, so the next is {saved + 1}, got {cycle}"
+        )

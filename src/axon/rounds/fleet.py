@@ -1,0 +1,43 @@
+"""What an orchestrator needs of a world: learners to reach, and a place from which they fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import ParamSpec, Protocol, TypeVar
+
+from axon.rounds.depot import Depot
+from axon.values import Order
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Report = Callable[[int, int], None]
+
+
+class Peer(Protocol):
+    """A learner as the orchestrator reaches it."""
+
+    async def train(self, order: Order, report: Report | None) -> object:
+        """Whatever the learner answers: nothing about it is known until it has been judged."""
+
+
+class Fleet(Protocol):
+    """The learners of a world."""
+
+    def hosting(self, depot: Depot) -> AbstractAsyncContextManager[None]:
+        """Let learners fetch from the depot for as long as the block lasts."""
+
+    async def muster(self, cycle: int) -> Mapping[str, Peer]:
+        """Who is there for this cycle, by name, in the order of names."""
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run something that takes a while so that the loop stays free, where the world can."""
+
+    def snapshot(self) -> str:
+        """What must survive the orchestrator's death for a run to go on as if nothing happened.
+
+        Real devices remember for themselves; simulated ones die with the process.
+        """
+
+    def restore(self, snapshot: str) -> None:
+        """Take up what `snapshot` gave."""

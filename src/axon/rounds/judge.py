@@ -1,0 +1,97 @@
+"""Whether an answer is fit to be averaged, and if not, why not.
+
+Nothing a learner says is believed before it passed here: it may be broken, late by a cycle, or
+lying.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from axon.policies import Codec
+from axon.values import Declined, Order, Status, Timings, Update, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of an answer."""
+
+    status: Status
+    reason: str = ""
+    update: Update | None = None
+    vector: Vector | None = None
+
+
+def judge(
+    answer: object, order: Order, *, reference: Vector, codec: Codec, most_batches: int | None
+) -> Verdict:
+    """Used, refused or declined; `most_batches` is what the learner can have trained at most."""
+    if isinstance(answer, Declined):
+        return Verdict("declined", _shortened(answer.reason))
+    if not isinstance(answer, Update):
+        return Verdict("refused", f"answered with {type(answer).__name__}, not an update")
+    problem = _misplaced(answer, order) or _miscounted(answer, most_batches)
+    if problem:
+        return Verdict("refused", problem)
+    try:
+        vector = codec.decode(answer.payload, reference)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        # Whatever the payload is made of, it was not made by this codec.
+        return Verdict("refused", f"its payload cannot be read: {_shortened(str(error))}")
+    problem = _unfit(vector, reference)
+    return Verdict("refused", problem) if problem else Verdict("used", "", answer, vector)
+
+
+def _misplaced(update: Update, order: Order) -> str:
+    if update.run != order.run:
+        return f"answered for run {_shortened(update.run)}, not {order.run}"
+    if update.cycle != order.cycle:
+        return f"answered for cycle {_shortened(update.cycle)}, not {order.cycle}"
+    if update.device != order.device:
+        return f"answered as {_shortened(update.device)}, not {order.device}"
+    return ""
+
+
+def _miscounted(update: Update, most_batches: int | None) -> str:
+    for name in ("batches", "samples", "shards"):
+        value = getattr(update, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            return f"{name} must be a whole number, got {_shortened(value)}"
+    if not isinstance(update.loss, float) or not isinstance(update.halted, bool):
+        return "loss must be a number and halted a truth value"
+    if update.timings is not None and not _are_timings(update.timings):
+        return "timings must be two numbers of seconds"
+    if update.batches < 1:
+        return "trained no batch"
+    if most_batches is not None and update.batches > most_batches:
+        return f"claims {update.batches} batches, its share has {most_batches}"
+    return ""
+
+
+def _are_timings(timings: object) -> bool:
+    return isinstance(timings, Timings) and all(
+        isinstance(value, float) and 0.0 <= value < math.inf
+        for value in (timings.download_s, timings.train_s)
+    )
+
+
+def _unfit(vector: Vector, reference: Vector) -> str:
+    if not isinstance(vector, np.ndarray) or vector.dtype != np.float32:
+        return f"parameters must be float32, got {getattr(vector, 'dtype', type(vector).__name__)}"
+    if vector.shape != reference.shape:
+        return f"parameters have shape {vector.shape}, wanted {reference.shape}"
+    # One number tells: a product with itself is finite only where every value is, and a quarter of
+    # the time of looking at each. Values so large that it overflows are looked at again.
+    if not np.isfinite(np.dot(vector, vector)) and not np.isfinite(vector).all():
+        bad = int(vector.size - np.count_nonzero(np.isfinite(vector)))
+        return f"{bad} of {vector.size} parameters are not finite"
+    return ""
+
+
+def _shortened(value: object, limit: int = 200) -> str:
+    """What a learner says, for a record: short, and nothing that a terminal obeys."""
+    text = "".join(letter if letter.isprintable() else " " for letter in str(value)[: limit + 1])
+    return text if len(text) <= limit else text[:limit] + "…"

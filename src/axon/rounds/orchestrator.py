@@ -1,0 +1,155 @@
+"""Many cycles: muster, run one, aggregate, evaluate, record, checkpoint; again until it is done.
+
+    orchestrator = Orchestrator(run, dataset, fleet)
+    records = await orchestrator.run()
+
+The orchestrator knows no world: it is handed a fleet, and reads the loop's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from axon.data.datasets import Dataset
+from axon.data.shards import Shards
+from axon.errors import QuorumNotReached
+from axon.learning.evaluation import evaluate
+from axon.learning.nets import initial
+from axon.report.records import digest
+from axon.rounds.checkpoint import Checkpoint, Store
+from axon.rounds.cycle import Cycle, Harvest, State
+from axon.rounds.depot import Depot
+from axon.rounds.events import CycleEnded, Event
+from axon.rounds.fleet import Fleet
+from axon.rounds.settings import Run, Scheme
+from axon.values import RoundRecord, Vector
+
+
+class Orchestrator:
+    """Runs cycles on a fleet until the run is done."""
+
+    def __init__(
+        self,
+        run: Run,
+        dataset: Dataset,
+        fleet: Fleet,
+        scheme: Scheme | None = None,
+        *,
+        store: Store | None = None,
+        listen: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._run = run
+        self._dataset = dataset
+        self._fleet = fleet
+        self._scheme = scheme or Scheme()
+        self._store = store
+        self._tell: Callable[[Event], None] = listen or (lambda _: None)
+        stock = Shards(dataset.train, run.shard_samples, seed=run.seed)
+        self._depot = Depot(run.name, stock, self._scheme.sample, run.seed)
+        self._zero_s = 0.0
+        self._state = State(0, initial(run.spec, run.seed), {}, {})
+
+    @property
+    def parameters(self) -> Vector:
+        """The global model as it stands."""
+        return self._state.parameters
+
+    async def run(self) -> list[RoundRecord]:
+        """Run every cycle that is left, and give their records.
+
+        Raises `QuorumNotReached` when a cycle fails; what came before it is saved.
+        """
+        async with aclosing(self.cycles()) as cycles:
+            return [record async for record in cycles]
+
+    async def cycles(self) -> AsyncGenerator[RoundRecord, None]:
+        """The cycles that are left, one by one, each recorded and saved before it is given."""
+        self._take_up()
+        async with self._fleet.hosting(self._depot):
+            while self._state.cycle < self._run.cycles:
+                yield await self._cycle()
+
+    def _take_up(self) -> None:
+        """Start where the newest checkpoint ends, if there is one."""
+        self._zero_s = asyncio.get_running_loop().time()
+        saved = None if self._store is None else self._store.latest(self._run.name)
+        if saved is not None:
+            self._zero_s -= saved.clock_s
+            self._fleet.restore(saved.fleet)
+            self._state = State(saved.cycle, saved.parameters, saved.step_state, saved.previous_s)
+
+    async def _cycle(self) -> RoundRecord:
+        run, number = self._run, self._state.cycle + 1
+        peers = await self._fleet.muster(number)
+        started_s = self._clock_s()
+        cycle = Cycle(run, self._scheme, self._depot, self._state, self._tell)
+        harvest = await cycle.run(peers)
+        ended_s = self._clock_s()
+        wanted = run.quorum or 1
+        if len(harvest.vectors) < wanted:
+            raise QuorumNotReached(
+                wanted=wanted,
+                got=len(harvest.vectors),
+                answers=harvest.devices,
+                hint="; ".join(f"{each.device}: {each.reason}" for each in harvest.devices),
+            )
+        self._state = await self._fleet.aside(self._advance, harvest)
+        accuracy, loss = await self._evaluate(number)
+        record = RoundRecord(
+            run=run.name,
+            cycle=number,
+            started_s=round(started_s, 6),
+            ended_s=round(ended_s, 6),
+            deadline_s=run.deadline_s,
+            devices=harvest.devices,
+            batches=harvest.batches,
+            accuracy=accuracy,
+            loss=loss,
+            digest=await self._fleet.aside(digest, self._state.parameters),
+        )
+        await self._save(record, tuple(peers))
+        self._tell(CycleEnded(record))
+        return record
+
+    def _advance(self, harvest: Harvest) -> State:
+        state = self._state
+        aggregate = self._scheme.aggregate(harvest.vectors, harvest.weights)
+        parameters, step_state = self._scheme.step(state.parameters, aggregate, state.step_state)
+        # From now on it is handed out to others, so nobody may write to it.
+        parameters.setflags(write=False)
+        answered = {
+            device.device: device.answered_s
+            for device in harvest.devices
+            if device.answered_s is not None
+        }
+        return State(state.cycle + 1, parameters, step_state, answered)
+
+    async def _evaluate(self, cycle: int) -> tuple[float | None, float | None]:
+        if not self._run.evaluates(cycle):
+            return None, None
+        accuracy, loss = await self._fleet.aside(
+            evaluate, self._run.spec, self._state.parameters, self._dataset.test
+        )
+        return round(accuracy, 6), round(loss, 6)
+
+    async def _save(self, record: RoundRecord, members: tuple[str, ...]) -> None:
+        if self._store is None:
+            return
+        state = self._state
+        checkpoint = Checkpoint(
+            run=self._run.name,
+            cycle=state.cycle,
+            parameters=state.parameters,
+            step_state=dict(state.step_state),
+            previous_s=dict(state.previous_s),
+            clock_s=self._clock_s(),
+            members=members,
+            fleet=self._fleet.snapshot(),
+            seed=self._run.seed,
+        )
+        await self._fleet.aside(self._store.save, checkpoint, record)
+
+    def _clock_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._zero_s

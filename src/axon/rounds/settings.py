@@ -1,0 +1,55 @@
+"""What an orchestrator is asked to do: a run, and the scheme it is done by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from axon.aggregation.mean import WeightedMean
+from axon.allocation.equal import Open
+from axon.data.shards import draw_uniform
+from axon.policies import Aggregator, Allocator, GlobalStep, Sampler, Selector
+from axon.rounds.steps import Replace
+from axon.selection.random import Everyone
+from axon.values import TaskSpec, check_positive, check_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is to be done, whatever the world and the scheme."""
+
+    spec: TaskSpec
+    cycles: int
+    deadline_s: float
+    """Of each cycle; every other time-out is derived from it."""
+    shard_samples: int
+    name: str = "run"
+    seed: int = 0
+    quorum: int | None = None
+    """So many good answers end a cycle, and fewer are a failure; None wants all, and needs one."""
+    evaluate_every: int = 1
+    """In cycles; after the last one it is done in any case. 0 for never."""
+
+    def __post_init__(self) -> None:
+        check_whole("cycles", self.cycles, least=1)
+        check_positive("deadline_s", self.deadline_s)
+        check_whole("shard_samples", self.shard_samples, least=1)
+        check_whole("evaluate_every", self.evaluate_every, least=0)
+        if self.quorum is not None:
+            check_whole("quorum", self.quorum, least=1)
+
+    def evaluates(self, cycle: int) -> bool:
+        """Whether the model is tried on the test set after this cycle."""
+        every = self.evaluate_every
+        return every > 0 and (cycle % every == 0 or cycle == self.cycles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """The decisions of a round, one policy each."""
+
+    select: Selector = field(default_factory=Everyone)
+    allocate: Allocator = field(default_factory=Open)
+    sample: Sampler = draw_uniform
+    aggregate: Aggregator = field(default_factory=WeightedMean)
+    step: GlobalStep = field(default_factory=Replace)
+    codec: str = "plain"

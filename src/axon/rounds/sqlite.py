@@ -1,0 +1,234 @@
+"""Runs kept in one SQLite file: the store that needs no server.
+
+The file is in write-ahead mode with `synchronous=NORMAL`: a commit is in the operating system's
+hands when `save` returns, so killing the process loses nothing. A power cut may take the last
+cycles back, always whole ones; `FULL` would save those too, at the price of waiting for the disk in
+every cycle. Write-ahead mode needs a local disk, not a network folder. SQLite holds arrays of up to
+1 GB, which is 250 million parameters.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from axon.errors import AxonError, ConfigurationError
+from axon.report.records import from_line, to_line
+from axon.rounds.checkpoint import (
+    Checkpoint,
+    StoredVector,
+    check_beginning,
+    check_next,
+    check_pair,
+    check_same_beginning,
+    pack,
+    unpack,
+)
+from axon.values import RoundRecord
+
+VERSION = 1
+_APPLICATION = int.from_bytes(b"Axon", "big")
+"""Tells our files from those of other programs; SQLite keeps a place for it in the header."""
+
+_SCHEMA = (
+    """CREATE TABLE runs (
+        run TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE records (
+        run TEXT NOT NULL REFERENCES runs, cycle INTEGER NOT NULL, line TEXT NOT NULL,
+        PRIMARY KEY (run, cycle))""",
+    """CREATE TABLE checkpoints (
+        run TEXT PRIMARY KEY REFERENCES runs, cycle INTEGER NOT NULL, head TEXT NOT NULL)""",
+    """CREATE TABLE vectors (
+        run TEXT NOT NULL REFERENCES runs, place INTEGER NOT NULL, name TEXT NOT NULL,
+        digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run, place))""",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+_UNUSABLE = {
+    "SQLITE_NOTADB": "it is not a SQLite database",
+    "SQLITE_CANTOPEN": "it cannot be opened: its folder is missing or may not be written to",
+    "SQLITE_READONLY": "it may not be written to",
+    "SQLITE_PERM": "it may not be written to",
+}
+_BROKEN = {
+    "SQLITE_CORRUPT": "it is damaged: restore it from a backup",
+    "SQLITE_BUSY": "another process has held it for too long",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_TOOBIG": "an array is over SQLite's limit of 1 GB",
+}
+
+
+class SqliteStore:
+    """A `Store` in one file, which several processes may open at once."""
+
+    def __init__(self, path: Path, *, busy_s: float = 30.0) -> None:
+        self.path = path
+        # One connection serves all threads, one at a time.
+        self._lock = threading.Lock()
+        with self._translated():
+            self._connection = sqlite3.connect(
+                path, timeout=busy_s, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._prepare(busy_s)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def begin(self, run: str, settings: str) -> None:
+        """See `Store.begin`."""
+        check_beginning(run, settings)
+        with self._transaction() as connection:
+            kept = _settings(connection, run)
+            if kept is not None:
+                check_same_beginning(run, kept, settings, _saved(connection, run))
+            else:
+                connection.execute("INSERT INTO runs VALUES (?, ?)", (run, settings))
+
+    def settings(self, run: str) -> str | None:
+        """See `Store.settings`."""
+        with self._transaction("DEFERRED") as connection:
+            return _settings(connection, run)
+
+    def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
+        """See `Store.save`."""
+        check_pair(checkpoint, record)
+        # Before the transaction: nobody else should wait for the digests.
+        run, cycle, line = checkpoint.run, checkpoint.cycle, to_line(record)
+        head, vectors = pack(checkpoint)
+        with self._transaction() as connection:
+            begun = _settings(connection, run) is not None
+            check_next(run, _saved(connection, run) if begun else None, cycle)
+            connection.execute("INSERT INTO records VALUES (?, ?, ?)", (run, cycle, line))
+            connection.execute(
+                "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, cycle, head)
+            )
+            connection.execute("DELETE FROM vectors WHERE run = ?", (run,))
+            connection.executemany(
+                "INSERT INTO vectors VALUES (?, ?, ?, ?, ?)",
+                [(run, item.place, item.name, item.digest, item.data) for item in vectors],
+            )
+
+    def latest(self, run: str) -> Checkpoint | None:
+        """See `Store.latest`."""
+        with self._transaction("DEFERRED") as connection:
+            row = connection.execute(
+                "SELECT cycle, head FROM checkpoints WHERE run = ?", (run,)
+            ).fetchone()
+            found = connection.execute(
+                "SELECT place, name, digest, data FROM vectors WHERE run = ? ORDER BY place", (run,)
+            ).fetchall()
+        if row is None:
+            return None
+        cycle, head = row
+        return unpack(run, cycle, head, [StoredVector(*item) for item in found])
+
+    def records(self, run: str) -> list[RoundRecord]:
+        """See `Store.records`."""
+        with self._transaction("DEFERRED") as connection:
+            rows = connection.execute(
+                "SELECT line FROM records WHERE run = ? ORDER BY cycle", (run,)
+            ).fetchall()
+        return [from_line(line) for (line,) in rows]
+
+    def runs(self) -> list[str]:
+        """See `Store.runs`."""
+        with self._transaction("DEFERRED") as connection:
+            return sorted(run for (run,) in connection.execute("SELECT run FROM runs"))
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        with self._lock:
+            self._connection.close()
+
+    def _prepare(self, busy_s: float) -> None:
+        with self._translated():
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+        # Before anything is written to it, and in one look.
+        with self._transaction("DEFERRED"):
+            self._check_owner()
+        with self._translated():
+            self._write_ahead(time.monotonic() + busy_s)
+        # Under the writer's lock, so that of two processes only one makes the tables.
+        with self._transaction() as connection:
+            if self._check_owner() == 0:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+
+    def _write_ahead(self, until_s: float) -> None:
+        """Turn write-ahead mode on, which the file remembers."""
+        # For this one lock SQLite does not wait by itself; two that make the file at once meet it.
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until_s:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def _check_owner(self) -> int:
+        """The version of the file, 0 for an empty one; raises unless it is one of ours."""
+        number = {
+            name: int(self._connection.execute(question).fetchone()[0])
+            for name, question in (
+                ("application", "PRAGMA application_id"),
+                ("version", "PRAGMA user_version"),
+                ("tables", "SELECT count(*) FROM sqlite_master"),
+            )
+        }
+        if number["tables"] and number["application"] != _APPLICATION:
+            raise ConfigurationError(
+                f"{self.path} is a SQLite database of another program", hint="name another file"
+            )
+        if number["version"] > VERSION:
+            raise ConfigurationError(
+                f"{self.path} has version {number['version']}, and this Axon knows {VERSION}",
+                hint="open it with the newer Axon that made it",
+            )
+        return number["version"]
+
+    @contextmanager
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """All or nothing. A writer is IMMEDIATE: what it checks stays true until it commits."""
+        with self._lock, self._translated():
+            self._connection.execute(f"BEGIN {kind}")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            # Only errors that come from SQLite itself have a name; the others are ours, so bugs.
+            name = getattr(error, "sqlite_errorname", "")
+            if not name:
+                raise
+            # SQLITE_READONLY_DIRECTORY says no more than SQLITE_READONLY does.
+            short = "_".join(name.split("_")[:2])
+            if short in _UNUSABLE:
+                raise ConfigurationError(f"{self.path}: {_UNUSABLE[short]} ({error})") from error
+            raise AxonError(f"{self.path}: {_BROKEN.get(short, name)} ({error})") from error
+
+
+def _settings(connection: sqlite3.Connection, run: str) -> str | None:
+    row = connection.execute("SELECT settings FROM runs WHERE run = ?", (run,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _saved(connection: sqlite3.Connection, run: str) -> int:
+    """The number of the last cycle saved, 0 when there is none."""
+    row = connection.execute("SELECT max(cycle) FROM records WHERE run = ?", (run,)).fetchone()
+    return int(row[0] or 0)

@@ -1,0 +1,146 @@
+"""An emulated device: a process that serves a learner as a device of the catalogue would.
+
+Started by the emulated world, which writes the settings as one line of JSON to its standard input,
+and later words such as `partition`. It answers with one line, its address. When its input ends, its
+world is gone, and so is it: a killed orchestrator leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import torch
+
+from axon import client
+from axon.data.datasets import load
+from axon.data.partitions import partition_of
+from axon.errors import ConfigurationError
+from axon.learning.learner import Abilities
+from axon.learning.service import SERVICE, LearnerService
+from axon.learning.tasks import load_tasks
+from axon.rpc.http.transport import HttpTransport
+from axon.rpc.link import Link
+from axon.rpc.loops import new_event_loop
+from axon.seeds import plain_stream, stream
+from axon.testbed.activity import Activity, State
+from axon.testbed.catalogue import Device
+from axon.testbed.shaping import ShapedTransport
+from axon.testbed.stressed import EmulatedLearner
+from axon.values import Samples
+from axon.worker import Worker
+
+NO_LINK = Link(loss=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """What the world tells a device's process."""
+
+    name: str
+    device: Device
+    seed: int = 0
+    host: str = "127.0.0.1"
+    paced: bool = True
+    """Whether batches are stretched to the device's pace here; a CPU quota does it otherwise."""
+    link: Link = field(default_factory=Link)
+    """What is put on messages here; a network namespace does the rest."""
+    activity: dict[State, float] | None = None
+    stressor: str = ""
+    """Where a downloading owner fetches from."""
+    dataset: str = ""
+    partition: str = ""
+    """How the data set is dealt out, for learners with data of their own."""
+    members: tuple[str, ...] = ()
+    """Among whom it is dealt out."""
+    tasks: tuple[str, ...] = ()
+    """Modules or files that define the user's own tasks."""
+
+
+def own_samples(settings: DeviceSettings) -> Samples | None:
+    """This device's part of the data set, the same that a simulated one would have."""
+    if not settings.partition:
+        return None
+    return deal(settings.dataset, settings.partition, settings.members, settings.seed)[
+        settings.name
+    ]
+
+
+def deal(dataset: str, partition: str, members: tuple[str, ...], seed: int) -> dict[str, Samples]:
+    """A data set dealt out among devices."""
+    train = load(dataset, seed=seed).train
+    parts = partition_of(partition)(train.labels, members, stream(seed, "partition"))
+    return {name: train.take(indices) for name, indices in parts.items()}
+
+
+async def serve(settings: DeviceSettings, control: asyncio.StreamReader) -> None:
+    """Serve the learner until the world's end."""
+    random = plain_stream(settings.seed, "link", settings.name)
+    transport = ShapedTransport(HttpTransport(), settings.link, random)
+    access = client.access(transport=transport, reconnect_s=0.0)
+    learner = EmulatedLearner(
+        settings.name,
+        settings.device,
+        Abilities(data=own_samples(settings), memory_bytes=settings.device.memory_bytes),
+        paced=settings.paced,
+        activity=None if settings.activity is None else Activity(settings.activity),
+        fetch=_fetching(settings.stressor, access),
+    )
+    worker = Worker(settings.name)
+    worker.service(LearnerService(learner, access), SERVICE, executor="inline")
+    try:
+        async with worker.serving(
+            settings.host,
+            0,
+            transport=transport,
+            # Behind a bridge of this machine's own, which no other one can reach.
+            insecure=True,
+            announce=False,
+            grace_s=0.0,
+        ) as serving:
+            print(serving.address, flush=True)
+            await _obey(control, transport, settings.link)
+    finally:
+        await transport.close()
+
+
+async def _obey(control: asyncio.StreamReader, transport: ShapedTransport, link: Link) -> None:
+    """Do what the world says, until it says nothing any more."""
+    while word := (await control.readline()).decode().strip():
+        if word == "partition":
+            transport.link = NO_LINK
+        elif word == "heal":
+            transport.link = link
+        else:
+            raise ConfigurationError(f"the world said {word!r}, which no device understands")
+
+
+def _fetching(address: str, access: client.Access) -> Callable[[], Awaitable[Any]] | None:
+    if not address:
+        return None
+
+    async def fetch() -> Any:
+        stub = await client.connect(address, way=access)
+        return await stub.rpc.matrix()
+
+    return fetch
+
+
+async def _main() -> None:
+    loop = asyncio.get_running_loop()
+    control = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(control), sys.stdin)
+    settings = msgspec.json.decode(await control.readline(), type=DeviceSettings)
+    for reference in settings.tasks:
+        load_tasks(reference)
+    torch.set_num_threads(1)  # A device is as fast as it is said to be, not as its host has cores.
+    await serve(settings, control)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_main())
