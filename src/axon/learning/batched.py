@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -29,13 +29,32 @@ from axon.learning.stacks import Batches, Course, Parameters, Scratch, result_ro
 from axon.learning.tasks import Blueprint, blueprint
 from axon.values import Job, TaskSpec, Trained
 
-CACHE_BYTES = 6 << 20
-"""How much the parameters and batches of jobs trained together may take."""
+CACHE_BYTES = 8 << 20
+"""What perceptrons trained together may take, so that no step waits for memory."""
+
+MAPPED_BYTES = 24 << 20
+"""The same for nets under `vmap`, where a call costs more than memory does."""
+
+MAPPED_LEAST = 8
+"""Fewer nets than that go faster one after the other than under `vmap`, as do nets so large that
+not even twice as many of them fit."""
 
 MOST_TOGETHER = 128
 """More jobs than that save no more time, however small they are."""
 
-Way: TypeAlias = Literal["dense", "mapped", "loop"]
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How jobs of one task are trained."""
+
+    kind: Literal["dense", "mapped", "loop"]
+    together: int = 1
+    """How many are stepped at once."""
+
+    def pays(self, jobs: int) -> bool:
+        """Whether stacking that many is quicker than a loop."""
+        small = self.together >= 2 * MAPPED_LEAST
+        return self.kind == "dense" or (small and jobs >= MAPPED_LEAST)
 
 
 class Step(Protocol):
@@ -50,7 +69,7 @@ class BatchedTrainer:
     """A `Trainer` that agrees with `LoopTrainer` to rounding, at a fraction of its cost."""
 
     together: int | None = None
-    """How many jobs are stepped at once; None fits them to the cache."""
+    """How many jobs are stepped at once; None finds what is quickest, be it a loop."""
 
     def __call__(self, jobs: Sequence[Job]) -> list[Trained]:
         """What came of each job, in their order; jobs of one task and kind of samples together."""
@@ -68,10 +87,10 @@ class BatchedTrainer:
     def _train_group(self, jobs: Sequence[Job]) -> list[Trained]:
         spec = jobs[0].spec
         way = way_of(spec, blueprint(spec.net))
-        if way == "loop":
+        if way.kind == "loop" or not (self.together or way.pays(len(jobs))):
             return LoopTrainer()(jobs)
+        together = self.together or way.together
         with warm_net(spec) as net, scratch() as memory:
-            together = self.together or _together(jobs[0], net, way)
             rows = result_rows(len(jobs), size(net.layout))
             trained: list[Trained] = []
             for first in range(0, len(jobs), together):
@@ -82,18 +101,26 @@ class BatchedTrainer:
 
 @lru_cache(maxsize=64)
 def way_of(spec: TaskSpec, plan: Blueprint) -> Way:
-    """How jobs of a task are trained: stacked, in one of two ways, or one after the other."""
+    """How jobs of a task are trained; found by trying, and remembered for the task and its net."""
     with warm_net(spec) as net:
         if plan != net.blueprint or not stackable(net, spec):
-            return "loop"
-        return "mapped" if dense_layers(net.module, spec, net.blueprint.loss) is None else "dense"
+            return Way("loop")
+        batch = spec.batch_size * prod(spec.inputs)
+        if dense_layers(net.module, spec, plan.loss) is not None:
+            return Way("dense", _fit(CACHE_BYTES, size(net.layout) + batch))
+        # The gradient, and what the optimiser remembers, are as large as the parameters.
+        copies = 2 + len(net.optimiser.init({}).moments)
+        return Way("mapped", _fit(MAPPED_BYTES, copies * size(net.layout) + batch))
+
+
+def _fit(room_bytes: int, floats: int) -> int:
+    return max(1, min(room_bytes // (4 * floats), MOST_TOGETHER))
 
 
 class _Chunk:
     """Jobs that are stepped together, longest first."""
 
     def __init__(self, jobs: Sequence[Job], net: WarmNet, memory: Scratch) -> None:
-        self._jobs = jobs
         self._courses = [Course(job) for job in jobs]
         self._params = Parameters(net.layout, len(jobs), memory)
         self._params.load([job.start for job in jobs])
@@ -149,11 +176,3 @@ def _kind(job: Job) -> Any:
     samples = job.samples
     shapes = samples.inputs.shape[1:], samples.labels.shape[1:]
     return job.spec, samples.inputs.dtype == np.uint8, samples.scale, shapes
-
-
-def _together(job: Job, net: WarmNet, way: Way) -> int:
-    """How many jobs fit the cache with their parameters, what is made of them, and a batch each."""
-    copies = 1 if way == "dense" else 2 + len(net.optimiser.init({}).moments)
-    batch = min(job.spec.batch_size, max(len(job.samples), 1)) * prod(job.spec.inputs)
-    each = 4 * (copies * size(net.layout) + batch)
-    return max(1, min(CACHE_BYTES // each, MOST_TOGETHER))

@@ -1,0 +1,7 @@
+"""A run written down: what a command line or a TOML file says, made into a world and a run.
+
+settings    the recipe, as a value and as TOML
+tables      names to policies
+worlds      the recipe's world
+runner      the recipe done: records, configuration and checkpoint in a folder
+"""

@@ -1,0 +1,236 @@
+"""A recipe, done: in its world, with its records, configuration and checkpoint in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+
+from axon.data.datasets import load
+from axon.errors import ConfigurationError, RunExists
+from axon.learning.parameters import layout, split
+from axon.learning.tasks import build, default_spec, load_tasks
+from axon.recipes.settings import Recipe, recipe_from, to_toml
+from axon.recipes.tables import AGGREGATORS, SELECTORS, STEPS, allocators, choose
+from axon.recipes.worlds import AnyWorld, is_own_task, world_of
+from axon.report.records import RecordFile
+from axon.rounds.checkpoint import Store, open_store
+from axon.rounds.events import CycleEnded, Event
+from axon.rounds.fleet import Fleet
+from axon.rounds.orchestrator import Orchestrator
+from axon.rounds.remote import Hosting
+from axon.rounds.settings import Run, Scheme
+from axon.testbed.simulated import Simulated
+from axon.values import RoundRecord, TaskSpec, Vector
+
+RECORDS = "records.jsonl"
+CONFIGURATION = "run.toml"
+CHECKPOINT = "checkpoint.sqlite"
+MODEL = "model.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to."""
+
+    records: list[RoundRecord]
+    """Of all its cycles, those before a resumption too."""
+    spec: TaskSpec
+    parameters: Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """Where a run is kept, and whether it is taken up."""
+
+    out: Path | None = None
+    """The folder of records, configuration and checkpoint; None keeps nothing."""
+    store: str | None = None
+    """Where the checkpoint goes instead: another file, or a PostgreSQL address."""
+    resume: bool = False
+
+
+def run_recipe(
+    recipe: Recipe,
+    keeping: Keeping | None = None,
+    *,
+    hosting: Hosting | None = None,
+    listen: Callable[[Event], None] | None = None,
+) -> Outcome:
+    """Do a recipe from its beginning, or from where it was left."""
+    with _kept(recipe, keeping or Keeping()) as kept:
+        recipe = kept.recipe
+        run, scheme = run_of(recipe), scheme_of(recipe)
+        world = world_of(recipe, hosting)
+
+        async def main(fleet: Fleet) -> Vector:
+            dataset = load(recipe.dataset, seed=recipe.seed)
+            orchestrator = Orchestrator(
+                run, dataset, fleet, scheme, store=kept.store, listen=kept.listening(listen)
+            )
+            await orchestrator.run()
+            return orchestrator.parameters
+
+        parameters = _in_world(world, main, kept)
+        kept.write_model(run.spec, parameters)
+        return Outcome(kept.records, run.spec, parameters)
+
+
+def spec_of(recipe: Recipe) -> TaskSpec:
+    """The task, sized to the data set."""
+    dataset = load(recipe.dataset, seed=recipe.seed)
+    net = load_tasks(recipe.task) if is_own_task(recipe.task) else recipe.task
+    chosen = {
+        "batch_size": recipe.batch_size,
+        "momentum": recipe.momentum,
+        "optimiser": recipe.optimiser,
+        "learning_rate": recipe.learning_rate,
+    }
+    changes = {key: value for key, value in chosen.items() if value is not None}
+    return default_spec(net, dataset.shape, dataset.classes, **changes)
+
+
+def run_of(recipe: Recipe) -> Run:
+    """The run, without its world and scheme."""
+    return Run(
+        spec=spec_of(recipe),
+        cycles=recipe.cycles,
+        deadline_s=recipe.deadline_s,
+        shard_samples=recipe.samples_in_shard,
+        name=recipe.name,
+        seed=recipe.seed,
+        quorum=recipe.quorum,
+        evaluate_every=recipe.evaluate_every,
+    )
+
+
+def scheme_of(recipe: Recipe) -> Scheme:
+    """The policies that the recipe names."""
+    return Scheme(
+        select=choose("selector", SELECTORS, recipe.selector),
+        allocate=choose("allocator", allocators(recipe.passes), recipe.allocator),
+        aggregate=choose("aggregator", AGGREGATORS, recipe.aggregator),
+        step=choose("step", STEPS, recipe.step),
+        codec=recipe.codec,
+    )
+
+
+def _in_world(world: AnyWorld, main: Callable[[Fleet], Awaitable[Vector]], kept: _Kept) -> Vector:
+    if isinstance(world, Simulated):
+        # Virtual time goes on where it stopped, so that a resumed run reckons the same floats.
+        return world.run(main, start_s=kept.clock_s)
+    return world.run(main)
+
+
+@contextlib.contextmanager
+def _kept(recipe: Recipe, keeping: Keeping) -> Iterator[_Kept]:
+    """Open what a run is kept in, and take up what is there."""
+    if keeping.out is None and keeping.store is None:
+        if keeping.resume:
+            raise ConfigurationError(
+                "there is nothing to resume from", hint="say which run with --out or --store"
+            )
+        yield _Kept(recipe, None, None)
+        return
+    with contextlib.ExitStack() as stack:
+        if keeping.out is not None:
+            keeping.out.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_locked(keeping.out))
+        where = keeping.store or str((keeping.out or Path()) / CHECKPOINT)
+        store = stack.enter_context(contextlib.closing(open_store(where)))
+        kept = _Kept(_begun(recipe, store, keeping), store, keeping.out)
+        kept.write_configuration()
+        yield kept
+
+
+def _begun(recipe: Recipe, store: Store, keeping: Keeping) -> Recipe:
+    """The recipe that the run goes by: a resumed one goes on as it began, for as many cycles."""
+    saved = store.settings(recipe.name)
+    if saved is None or store.latest(recipe.name) is None:
+        store.begin(recipe.name, msgspec.json.encode(recipe).decode())
+        return recipe
+    if not keeping.resume:
+        raise RunExists(
+            f"run {recipe.name} is there already",
+            hint="go on with --resume, or choose another folder or name",
+        )
+    return replace(recipe_from(msgspec.json.decode(saved)), cycles=recipe.cycles)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two orchestrators must not write to one folder."""
+    file = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigurationError(
+                f"another run is writing to {folder}", hint="wait for it, or choose another folder"
+            ) from error
+        yield
+    finally:
+        os.close(file)
+
+
+class _Kept:
+    """What of a run is kept, and where."""
+
+    def __init__(self, recipe: Recipe, store: Store | None, out: Path | None) -> None:
+        self.recipe = recipe
+        self.store = store
+        self.records: list[RoundRecord] = []
+        self.clock_s = 0.0
+        self._out = out
+        self._file: RecordFile | None = None
+        if store is not None:
+            self.records = store.records(recipe.name)
+            latest = store.latest(recipe.name)
+            self.clock_s = 0.0 if latest is None else latest.clock_s
+        if out is not None:
+            # The store is what counts: a line that was cut off, or never written, comes from there.
+            self._file = RecordFile(out / RECORDS)
+            self._file.rewrite(self.records)
+
+    def listening(self, listen: Callable[[Event], None] | None) -> Callable[[Event], None]:
+        """Keeps each record, then tells whoever else listens."""
+
+        def hear(event: Event) -> None:
+            if isinstance(event, CycleEnded):
+                self.records.append(event.record)
+                if self._file is not None:
+                    self._file.append(event.record)
+            if listen is not None:
+                listen(event)
+
+        return hear
+
+    def write_configuration(self) -> None:
+        if self._out is not None:
+            _replace(self._out / CONFIGURATION, to_toml(self.recipe).encode())
+
+    def write_model(self, spec: TaskSpec, parameters: Vector) -> None:
+        """The model as arrays by name, for `torch` or anything else to load."""
+        if self._out is None:
+            return
+        named = split(torch.from_numpy(parameters.copy()), layout(build(spec)))
+        arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in named.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        _replace(self._out / MODEL, buffer.getvalue())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_bytes(content)
+    partial.replace(path)

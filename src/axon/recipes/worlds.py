@@ -1,0 +1,75 @@
+"""The world a recipe asks for."""
+
+from __future__ import annotations
+
+from axon.data.datasets import load
+from axon.data.partitions import partition_of
+from axon.errors import ConfigurationError
+from axon.recipes.settings import Recipe
+from axon.rounds.remote import Hosting
+from axon.seeds import stream
+from axon.testbed.activity import Activity, heated
+from axon.testbed.catalogue import Device, device_from, fleet
+from axon.testbed.deployed import Deployed, deployed
+from axon.testbed.device import deal
+from axon.testbed.emulated import Emulated, Emulation, emulated
+from axon.testbed.simulated import Simulated, simulated
+
+AnyWorld = Simulated | Emulated | Deployed
+
+
+def devices_of(recipe: Recipe) -> dict[str, Device]:
+    """The devices by name: those of the recipe itself, or those of the catalogue."""
+    if recipe.device:
+        return {name: device_from(table) for name, table in recipe.device.items()}
+    return fleet(recipe.devices)
+
+
+def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
+    """Build the world; nothing is started before it is entered."""
+    if recipe.world == "deployed":
+        if recipe.partition:
+            raise ConfigurationError(
+                "real devices bring their own data",
+                hint="leave out the partition, and start `axon worker --data FILE` on them",
+            )
+        return deployed(recipe.hosts, hosting=hosting, discover=recipe.discover)
+    devices = devices_of(recipe)
+    activity = _activity(recipe, tuple(devices))
+    if recipe.world == "simulated":
+        data = None
+        if recipe.partition:
+            data = deal(recipe.dataset, recipe.partition, tuple(sorted(devices)), recipe.seed)
+        return simulated(devices, seed=recipe.seed, data=data, activity=activity)
+    emulation = Emulation(
+        cpu=recipe.cpu,
+        links=recipe.links,
+        activity=activity,
+        dataset=recipe.dataset,
+        partition=recipe.partition,
+        tasks=(recipe.task,) if is_own_task(recipe.task) else (),
+    )
+    if recipe.partition:
+        partition_of(recipe.partition)  # Known to be right before a process is started.
+        load(recipe.dataset, seed=recipe.seed)
+    return emulated(devices, seed=recipe.seed, emulation=emulation)
+
+
+def is_own_task(task: str) -> bool:
+    """Whether a task names a user's file or module, not a net of the catalogue."""
+    return ":" in task or "/" in task or task.endswith(".py") or "." in task
+
+
+def _activity(recipe: Recipe, names: tuple[str, ...]) -> dict[str, Activity]:
+    kind, _, heat = recipe.activity.partition(":")
+    if kind == "idle" and not heat:
+        return {}
+    if kind != "heated":
+        raise ConfigurationError(
+            f"no activity is called {recipe.activity!r}", hint="idle, or heated:0.5"
+        )
+    try:
+        degree = float(heat or 0.5)
+    except ValueError as error:
+        raise ConfigurationError(f"heated takes a number, got {heat!r}") from error
+    return {name: heated(stream(recipe.seed, "habits", name), degree) for name in names}
