@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from axon.errors import ConfigurationError
+from axon.failure import Failure  # noqa: F401  (one of the nouns, for whoever reads them here)
 from axon.seeds import Name
 
 Vector: TypeAlias = NDArray[np.float32]
@@ -153,10 +154,13 @@ class Order:
     """From now; clocks of two devices never need to agree."""
     seed: int
     codec: str = "plain"
+    ticket: str = ""
+    """What the learner shows when it fetches shards; without one, its name will do."""
     source: str = ""
     """Where the model and the shards are to be had: an address, or nothing for an own source."""
     previous_s: float | None = None
-    """How long this learner's previous answer took to arrive; None if none came."""
+    """How long this learner's update took to come in the cycle before; infinite if it was given up,
+    None if there was none to wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +171,7 @@ class Job:
     start: Vector
     samples: Samples
     passes: int = 1
-    stream: tuple[Name, ...] = (0, "batches")
+    stream: tuple[int, *tuple[Name, ...]] = (0, "batches")
     """The seed and names of the random stream that shuffles the samples before each pass."""
     limit: int | None = None
     """The most batches to train; None for all of them."""
@@ -228,15 +232,6 @@ class Declined:
     cycle: int
     device: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A device that gave no answer, and why: a value among the answers, not an exception."""
-
-    device: str
-    reason: str
-    error: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 Status: TypeAlias = Literal["used", "late", "refused", "declined", "failed", "not needed"]

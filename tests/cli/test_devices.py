@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from axon import client
 from axon.cli.devices import render_devices, render_json, table_of
 from axon.cli.main import app
+from axon.learning.service import SERVICE
 from axon.rpc.address import Address
 from axon.rpc.discovery.mdns import Announcement
 
@@ -32,9 +33,9 @@ FOUND = (announcement("nano", "10.0.0.12"), announcement("a long name", function
 
 def test_lines_are_aligned_under_their_headings() -> None:
     assert render_devices(FOUND) == (
-        "NAME         ADDRESS                VERSION  FUNCTIONS\n"
-        "nano         http://10.0.0.12:8000  0.1.0    rpc/add, rpc/echo\n"
-        "a long name  http://10.0.0.1:8000   0.1.0"
+        "NAME         ADDRESS                VERSION  LEARNS  FUNCTIONS\n"
+        "nano         http://10.0.0.12:8000  0.1.0    no      rpc/add, rpc/echo\n"
+        "a long name  http://10.0.0.1:8000   0.1.0    no"
     )
 
 
@@ -52,9 +53,16 @@ def test_json_has_the_same_on_one_line() -> None:
         "name": "nano",
         "address": "http://10.0.0.12:8000",
         "version": "0.1.0",
+        "learns": False,
         "functions": ["rpc/add", "rpc/echo"],
     }
     assert render_json(()) == "[]"
+
+
+def test_a_worker_that_can_be_trained_on_is_marked() -> None:
+    found = announcement("pi", functions=(f"{SERVICE}/describe", f"{SERVICE}/train"))
+    assert render_devices([found]).splitlines()[1].split()[3] == "yes"
+    assert json.loads(render_json([found]))[0]["learns"] is True
 
 
 def test_the_table_shows_markup_in_a_name_as_text() -> None:

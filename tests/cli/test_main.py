@@ -60,6 +60,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
         (errors.ConnectionLost("cut"), 3),
         (errors.DeadlineExceeded("late"), 4),
         (errors.Unauthorised("no key"), 5),
+        (errors.QuorumNotReached(wanted=2, got=1, hint="pi-1: cannot be reached"), 6),
+        (errors.RunExists("run is there already"), 7),
+        (errors.CheckpointConflict("cycle 3 is saved"), 7),
         (errors.NotFound("no such function"), 1),
         (errors.RemoteError("boom", type_name="ValueError"), 1),
         (errors.AxonError(), 1),
@@ -143,7 +146,7 @@ def test_an_error_of_a_real_command(axon: Run, tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["devices", "call", "keys"])
+@pytest.mark.parametrize("command", ["train", "run", "worker", "bench", "devices", "call", "keys"])
 def test_every_command_has_one_line_of_help(command: str, axon: Run) -> None:
     code, out, _ = axon("--help")
     assert code == 0
@@ -152,14 +155,15 @@ def test_every_command_has_one_line_of_help(command: str, axon: Run) -> None:
     assert not line.endswith("...")
 
 
-@pytest.mark.parametrize("command", ["devices", "call"])
+@pytest.mark.parametrize("command", ["train", "run", "worker", "bench", "devices", "call"])
 def test_the_help_of_a_command_has_an_example(command: str, axon: Run) -> None:
     assert f"Example: axon {command} " in axon(command, "--help")[1]
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("command", [[], ["train"], ["worker"]], ids=" ".join)
+def test_help_imports_nothing_heavy(command: list[str]) -> None:
     code = (
-        "import sys, axon.cli.main as m; sys.argv = ['axon', '--help']\n"
+        f"import sys, axon.cli.main as m; sys.argv = {['axon', *command, '--help']}\n"
         "try: m.main()\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'torch', 'cryptography', 'zeroconf', 'rich', 'asyncio'}\n"

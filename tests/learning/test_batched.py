@@ -260,6 +260,13 @@ def test_what_cannot_be_stacked_is_left_to_the_loop(net: str) -> None:
     check_same(BatchedTrainer(3)(jobs), LoopTrainer()(jobs), tolerance=0)
 
 
+def test_the_decision_does_not_depend_on_what_a_net_was_used_for() -> None:
+    spec = spec_of("batched-wrapped", learning_rate=0.25)
+    nothing = np.full(78, np.nan, np.float32)
+    LoopTrainer()([Job(spec=spec, start=nothing, samples=samples_of(4))])
+    assert way_of(spec, blueprint("batched-wrapped")).kind == "mapped"
+
+
 def test_no_jobs_and_no_samples() -> None:
     assert BatchedTrainer()([]) == []
     spec = spec_of("batched-dense")
@@ -323,6 +330,11 @@ def test_a_start_of_another_size_is_refused_with_both_numbers() -> None:
         BatchedTrainer()([job])
 
 
+def test_none_together_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="at least 1, got 0"):
+        BatchedTrainer(0)
+
+
 def test_the_decision_weighs_size_and_number() -> None:
     assert Way("dense", 3).pays(1)
     assert Way("mapped", 128).pays(8)
@@ -330,7 +342,8 @@ def test_the_decision_weighs_size_and_number() -> None:
     assert not Way("mapped", 15).pays(1000)
     spec = spec_of("twonn", inputs=(784,), classes=10, batch_size=32)
     # 8 MiB over 4 bytes of 40,480 parameters and 32 inputs of 784 numbers.
-    assert way_of(spec, blueprint("twonn")) == Way("dense", 31)
+    way = way_of(spec, blueprint("twonn"))
+    assert (way.kind, way.together, len(way.layers)) == ("dense", 31, 3)
 
 
 def test_result_rows_are_aligned_and_contiguous() -> None:
@@ -339,6 +352,16 @@ def test_result_rows_are_aligned_and_contiguous() -> None:
     for row in rows:
         assert row.ctypes.data % 64 == 0
         assert row.flags.c_contiguous
+
+
+def test_memory_of_results_is_lent_again_only_when_nobody_looks_at_it() -> None:
+    rows = result_rows(4, 1000)
+    row, address = rows[2], rows.ctypes.data
+    del rows
+    assert result_rows(4, 1000).ctypes.data != address
+    row[:] = 7
+    del row
+    assert result_rows(4, 1000).ctypes.data == address
 
 
 def test_the_slope_of_cross_entropy_is_autograds() -> None:

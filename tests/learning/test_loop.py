@@ -110,7 +110,7 @@ def test_the_same_as_a_loop_written_by_hand() -> None:
     inputs, labels = (torch.tensor(task.samples.inputs), torch.tensor(task.samples.labels))
     torch.nn.utils.vector_to_parameters(torch.tensor(task.start), module.parameters())
     optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
-    random, losses = stream(*task.stream), []  # type: ignore[arg-type]
+    random, losses = stream(*task.stream), []
     for _ in range(2):
         order = torch.tensor(random.permutation(10))
         for rows in (order[:4], order[4:8], order[8:]):

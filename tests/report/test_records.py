@@ -178,9 +178,20 @@ def test_a_rewrite_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def in_pieces(pieces: list[bytes]) -> str:
+    digests = b"".join(hashlib.sha256(piece).digest() for piece in pieces)
+    return hashlib.sha256(digests).hexdigest()[:32]
+
+
+def test_the_digest_of_a_large_vector_is_of_its_pieces() -> None:
+    vector = np.arange(5_000_000, dtype=np.float32)
+    data, size = vector.astype("<f4").tobytes(), 8 << 20
+    assert digest(vector) == in_pieces([data[:size], data[size : 2 * size], data[2 * size :]])
+
+
 def test_the_digest_is_of_the_little_endian_bytes() -> None:
     # 1.0 is 0x3f800000.
-    wanted = hashlib.blake2b(b"\x00\x00\x80\x3f", digest_size=16).hexdigest()
+    wanted = in_pieces([b"\x00\x00\x80\x3f"])
     assert digest(np.array([1.0], np.float32)) == wanted
     assert digest(np.array([1.0], ">f4")) == wanted
     assert digest(np.array([1.0, 9.0], np.float32)[::2]) == wanted

@@ -243,7 +243,7 @@ class LateLoop(VirtualLoop):
 
     def _advance(self) -> None:
         super()._advance()
-        self._set_clock(self.time() + 0.0005)
+        self._now += 0.0005
 
 
 def test_wakings_that_come_late_do_not_add_up() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +16,9 @@ from axon.values import Vector
 
 BLOCK = 1 << 16
 """Coordinates averaged at a time: their sums stay in a core's cache while every vector passes."""
+
+ENOUGH = 1 << 20
+"""Coordinates for which a thread is worth starting; no bit of the mean depends on it."""
 
 GROUP = 8
 """Vectors added up in single precision before their sum is added to the others in double.
@@ -34,11 +40,15 @@ def weighted_mean(vectors: Sequence[Vector], weights: Sequence[float]) -> Vector
     whole = math.fsum(factors.tolist())
     counted = [(vector, by) for vector, by in zip(vectors, factors, strict=True) if by > 0]
     mean = np.empty(size, dtype=np.float32)
-    sums = _Sums(min(size, BLOCK))
-    for start in range(0, size, BLOCK):
-        block = slice(start, start + BLOCK)
-        total = sums.add_up([(vector[block], by) for vector, by in counted])
-        np.divide(total, whole, out=mean[block], casting="same_kind")
+
+    def average(first: int, end: int) -> None:
+        sums = _Sums(min(end - first, BLOCK))
+        for start in range(first, end, BLOCK):
+            block = slice(start, min(start + BLOCK, end))
+            total = sums.add_up([(vector[block], by) for vector, by in counted])
+            np.divide(total, whole, out=mean[block], casting="same_kind")
+
+    _in_parts(average, size)
     return mean
 
 
@@ -62,6 +72,18 @@ class Mean:
     ) -> Vector:
         """The mean."""
         return weighted_mean(vectors, [1.0] * len(vectors))
+
+
+def _in_parts(work: Callable[[int, int], None], size: int) -> None:
+    """Do the whole range, each core a part of it where there is enough for all."""
+    cores = min(os.cpu_count() or 1, size // ENOUGH)
+    if cores < 2:
+        work(0, size)
+        return
+    bounds = [size * part // cores for part in range(cores + 1)]
+    with ThreadPoolExecutor(cores) as threads:
+        for done in [threads.submit(work, *part) for part in itertools.pairwise(bounds)]:
+            done.result()
 
 
 class _Sums:

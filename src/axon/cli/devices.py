@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axon.cli.options import KeyOption, TlsOption
+from axon.cli.tables import aligned
 
 # Rich, and the client with all that it brings, are imported in the functions that need them, so
 # that `axon --help` is quick.
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from axon.rpc.discovery.mdns import Announcement
 
-HEADINGS = ("NAME", "ADDRESS", "VERSION", "FUNCTIONS")
+HEADINGS = ("NAME", "ADDRESS", "VERSION", "LEARNS", "FUNCTIONS")
+TRAIN = "learner/train"
+"""The function by which a worker can be trained on."""
 NOBODY = "axon: no worker answered; start one, or name its host with --host or AXON_HOSTS"
 
 
@@ -56,12 +59,7 @@ def devices(
 
 def render_devices(announcements: Sequence[Announcement]) -> str:
     """Aligned lines with a heading, for a pipe or a file."""
-    rows = [HEADINGS, *map(_cells, announcements)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return aligned([HEADINGS, *map(_cells, announcements)])
 
 
 def render_json(announcements: Sequence[Announcement]) -> str:
@@ -72,6 +70,7 @@ def render_json(announcements: Sequence[Announcement]) -> str:
                 "name": found.name,
                 "address": str(found.address),
                 "version": found.version,
+                "learns": TRAIN in found.functions,
                 "functions": list(found.functions),
             }
             for found in announcements
@@ -94,7 +93,8 @@ def table_of(announcements: Sequence[Announcement]) -> Table:
 
 
 def _cells(found: Announcement) -> tuple[str, ...]:
-    return found.name, str(found.address), found.version, ", ".join(found.functions)
+    learns = "yes" if TRAIN in found.functions else "no"
+    return found.name, str(found.address), found.version, learns, ", ".join(found.functions)
 
 
 def _show(announcements: Sequence[Announcement], *, as_json: bool) -> None:

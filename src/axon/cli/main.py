@@ -1,7 +1,8 @@
 """The `axon` command: its parts put together, and errors turned into one line and an exit code.
 
 Exit codes: 0 done; 1 failed otherwise; 2 used wrongly; 3 no connection, or a lost one; 4 out of
-time; 5 not allowed; 130 interrupted.
+time; 5 not allowed; 6 too few learners answered; 7 the run is kept already, or advanced by somebody
+else; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from typing import Annotated
 
 import typer
 
+from axon.cli.bench import bench
 from axon.cli.call import call
 from axon.cli.devices import devices
 from axon.cli.keys import keys_app
+from axon.cli.train import run, train
+from axon.cli.worker import worker
 from axon.errors import (
     AxonError,
+    CheckpointConflict,
     ConfigurationError,
     ConnectFailed,
     ConnectionLost,
     DeadlineExceeded,
+    QuorumNotReached,
+    RunExists,
     Unauthorised,
 )
 from axon.version import __version__
@@ -32,12 +39,15 @@ EXIT_CODES: tuple[tuple[type[AxonError], int], ...] = (
     (ConnectionLost, 3),
     (DeadlineExceeded, 4),
     (Unauthorised, 5),
+    (QuorumNotReached, 6),
+    (RunExists, 7),
+    (CheckpointConflict, 7),
 )
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="axon",
-    help="Find the workers on your network and call their functions.",
+    help="Train across your devices, find the workers among them, and call their functions.",
     no_args_is_help=True,
     add_completion=False,
     # Our own errors are reported by `main`, and those of nobody are bugs, to be seen as they are.
@@ -45,6 +55,10 @@ app = typer.Typer(
     # Plain help comes up in half the time: rich is not imported for it.
     rich_markup_mode=None,
 )
+app.command("train")(train)
+app.command("run")(run)
+app.command("worker")(worker)
+app.command("bench")(bench)
 app.add_typer(keys_app, name="keys")
 app.command("devices")(devices)
 app.command("call", context_settings={"ignore_unknown_options": True})(call)
@@ -67,7 +81,7 @@ def options(
         bool, typer.Option("--debug", help="Show the whole trace of an error; may stand anywhere.")
     ] = False,
 ) -> None:
-    """Find the workers on your network and call their functions."""
+    """Train across your devices, find the workers among them, and call their functions."""
 
 
 def main() -> None:

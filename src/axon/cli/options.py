@@ -1,11 +1,17 @@
-"""Options that several commands share."""
+"""Options that several commands share, and commands whose options are the fields of dataclasses."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from axon.errors import ConfigurationError
 
 KeyOption = Annotated[
     Path | None,
@@ -19,3 +25,65 @@ TlsOption = Annotated[
         envvar="AXON_TLS", metavar="DIR", help="The folder of certificates, for https:// workers."
     ),
 ]
+InsecureOption = Annotated[
+    bool, typer.Option("--insecure", help="Serve other machines without any key.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+NO_KEY_HINT = "make one with `axon keys new` and pass --key, or say --insecure"
+
+
+def takes(*kinds: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a command have the fields of dataclasses as its options.
+
+    A field is annotated as a command's parameter would be. The command is called with the context
+    and an instance of each.
+    """
+    parameters = [parameter for kind in kinds for parameter in _parameters(kind)]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(context: typer.Context, **values: Any) -> None:
+            command(context, *(_filled(kind, values) for kind in kinds))
+
+        context = inspect.Parameter(
+            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+        )
+        # What typer reads.
+        called.__dict__["__signature__"] = inspect.Signature([context, *parameters])
+        return called
+
+    return decorate
+
+
+def given(context: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line, were it with the value of its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def require_torch() -> None:
+    """Say what to install where torch is missing, before an import says less."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise ConfigurationError("learning needs torch", hint="pip install 'axon-edge[learn]'")
+
+
+def _parameters(kind: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=inspect.Parameter.empty
+            if field.default is dataclasses.MISSING
+            else field.default,
+        )
+        for field in dataclasses.fields(kind)
+    ]
+
+
+def _filled(kind: type, values: dict[str, Any]) -> Any:
+    return kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -24,10 +24,10 @@ from torch import Tensor
 from axon.learning.loop import LoopTrainer, WarmNet, warm_net
 from axon.learning.mapped import MappedStep, stackable
 from axon.learning.parameters import size
-from axon.learning.perceptron import DescendDense, dense_layers
+from axon.learning.perceptron import Dense, DescendDense, dense_layers
 from axon.learning.stacks import Batches, Course, Parameters, Scratch, result_rows, scratch
 from axon.learning.tasks import Blueprint, blueprint
-from axon.values import Job, TaskSpec, Trained
+from axon.values import Job, TaskSpec, Trained, check_whole
 
 CACHE_BYTES = 8 << 20
 """What perceptrons trained together may take, so that no step waits for memory."""
@@ -50,6 +50,8 @@ class Way:
     kind: Literal["dense", "mapped", "loop"]
     together: int = 1
     """How many are stepped at once."""
+    layers: tuple[Dense, ...] = ()
+    """Of a perceptron."""
 
     def pays(self, jobs: int) -> bool:
         """Whether stacking that many is quicker than a loop."""
@@ -71,9 +73,13 @@ class BatchedTrainer:
     together: int | None = None
     """How many jobs are stepped at once; None finds what is quickest, be it a loop."""
 
+    def __post_init__(self) -> None:
+        if self.together is not None:
+            check_whole("together", self.together, least=1)
+
     def __call__(self, jobs: Sequence[Job]) -> list[Trained]:
         """What came of each job, in their order; jobs of one task and kind of samples together."""
-        groups: dict[Any, list[int]] = {}
+        groups: dict[tuple[object, ...], list[int]] = {}
         for at, job in enumerate(jobs):
             groups.setdefault(_kind(job), []).append(at)
         results: dict[int, Trained] = {}
@@ -89,13 +95,16 @@ class BatchedTrainer:
         way = way_of(spec, blueprint(spec.net))
         if way.kind == "loop" or not (self.together or way.pays(len(jobs))):
             return LoopTrainer()(jobs)
-        together = self.together or way.together
+        # Chunks of one size: a small one at the end would cost as many calls as a full one.
+        chunks = -(-len(jobs) // (self.together or way.together))
+        together = -(-len(jobs) // chunks)
         with warm_net(spec) as net, scratch() as memory:
             rows = result_rows(len(jobs), size(net.layout))
+            courses = [Course(job) for job in jobs]
             trained: list[Trained] = []
             for first in range(0, len(jobs), together):
                 chunk = slice(first, first + together)
-                trained += _Chunk(jobs[chunk], net, memory).train(rows[chunk])
+                trained += _Chunk(courses[chunk], way.layers, net, memory).train(rows[chunk])
         return trained
 
 
@@ -103,11 +112,12 @@ class BatchedTrainer:
 def way_of(spec: TaskSpec, plan: Blueprint) -> Way:
     """How jobs of a task are trained; found by trying, and remembered for the task and its net."""
     with warm_net(spec) as net:
-        if plan != net.blueprint or not stackable(net, spec):
+        if not stackable(net, spec):
             return Way("loop")
         batch = spec.batch_size * prod(spec.inputs)
-        if dense_layers(net.module, spec, plan.loss) is not None:
-            return Way("dense", _fit(CACHE_BYTES, size(net.layout) + batch))
+        layers = dense_layers(net.module, spec, plan.loss)
+        if layers:
+            return Way("dense", _fit(CACHE_BYTES, size(net.layout) + batch), layers)
         # The gradient, and what the optimiser remembers, are as large as the parameters.
         copies = 2 + len(net.optimiser.init({}).moments)
         return Way("mapped", _fit(MAPPED_BYTES, copies * size(net.layout) + batch))
@@ -120,15 +130,24 @@ def _fit(room_bytes: int, floats: int) -> int:
 class _Chunk:
     """Jobs that are stepped together, longest first."""
 
-    def __init__(self, jobs: Sequence[Job], net: WarmNet, memory: Scratch) -> None:
-        self._courses = [Course(job) for job in jobs]
-        self._params = Parameters(net.layout, len(jobs), memory)
-        self._params.load([job.start for job in jobs])
-        self._step = _step(jobs[0].spec, net, self._params, memory)
+    def __init__(
+        self, courses: Sequence[Course], layers: tuple[Dense, ...], net: WarmNet, memory: Scratch
+    ) -> None:
+        self._courses = courses
+        self._params = Parameters(net.layout, len(courses), memory)
+        self._step = self._make_step(layers, net, memory)
         self._batches = Batches(self._courses, memory)
-        self._running = [True] * len(jobs)
-        self._done = [0] * len(jobs)
-        self._loss = np.zeros(len(jobs))
+        self._running = [True] * len(courses)
+        self._done = [0] * len(courses)
+        self._loss = np.zeros(len(courses))
+
+    def _make_step(self, layers: tuple[Dense, ...], net: WarmNet, memory: Scratch) -> Step:
+        jobs = [course.job for course in self._courses]
+        alike = self._params.load([job.start for job in jobs])
+        if not layers:
+            return MappedStep(net, self._params.entries)
+        rate = jobs[0].spec.learning_rate
+        return DescendDense(layers, rate, self._params.entries, memory, alike)
 
     def train(self, rows: NDArray[np.float32]) -> list[Trained]:
         """Step until nobody is left, and leave each job's parameters in its row."""
@@ -165,14 +184,7 @@ class _Chunk:
         )
 
 
-def _step(spec: TaskSpec, net: WarmNet, params: Parameters, memory: Scratch) -> Step:
-    layers = dense_layers(net.module, spec, net.blueprint.loss)
-    if layers is None:
-        return MappedStep(net, params.entries)
-    return DescendDense(layers, spec.learning_rate, params.entries, memory)
-
-
-def _kind(job: Job) -> Any:
+def _kind(job: Job) -> tuple[object, ...]:
     samples = job.samples
     shapes = samples.inputs.shape[1:], samples.labels.shape[1:]
     return job.spec, samples.inputs.dtype == np.uint8, samples.scale, shapes

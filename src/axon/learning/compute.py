@@ -26,6 +26,7 @@ class ThreadCompute:
         self._trainer = trainer
         self._brake = brake
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="axon-training")
+        self._watches: set[_Watch] = set()
 
     async def train(
         self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
@@ -35,9 +36,11 @@ class ThreadCompute:
         # The thread reads another clock, because a loop's own stands still while the loop waits.
         halt_s = time.monotonic() + (until_s - loop.time())
         watch = _Watch(job, halt_s, report, None if self._brake is None else self._brake(job))
+        self._watches.add(watch)
         try:
             return await loop.run_in_executor(self._thread, self._run, job, watch)
         finally:
+            self._watches.discard(watch)
             watch.stopped.set()
 
     def _run(self, job: Job, watch: _Watch) -> Trained:
@@ -50,6 +53,8 @@ class ThreadCompute:
     def close(self) -> None:
         """Let the thread end; what it trains now ends with its batch."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        for watch in self._watches:
+            watch.stopped.set()
 
 
 class _Watch:

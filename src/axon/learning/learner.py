@@ -52,8 +52,8 @@ class Source(Protocol):
     async def model(self, run: str, cycle: int) -> Vector:
         """The parameters that this cycle starts from."""
 
-    async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        """That many shards, drawn for this device and cycle."""
+    async def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
+        """That many shards, drawn for the device with this ticket."""
 
 
 @dataclass(slots=True)
@@ -123,8 +123,8 @@ class _Errand:
 
     async def run(self, report: Report | None) -> Answer:
         order, pace = self._order, self._pace
-        self._check_memory()
         self._note_upload()
+        self._check_memory()
         model = await self._source.model(order.run, order.cycle)
         model_s = self._since(self._began_s)
         samples, shards = await self._fetch(model, model_s)
@@ -166,16 +166,22 @@ class _Errand:
     async def _fetch(self, model: Vector, model_s: float) -> tuple[Samples, int]:
         """The samples to train on, and how many shards they are."""
         order, wanted = self._order, self._order.share.shards
+        if wanted == 0:
+            raise _Unable("its share is empty")
         if self._own.data is not None:
             return self._own_samples(self._own.data, wanted)
         if wanted is None:
             wanted = await self._allocate(model, model_s)
+        elif wanted > order.shards:
+            raise _Unable(f"{wanted} shards were asked for, there are {order.shards}")
         elif wanted > self._room():
             raise _Unable(self._too_large(wanted))
         if wanted == 0:
             raise _Unable(f"not one shard can be trained within {order.deadline_s:g} s")
         began_s = self._time()
-        samples = await self._source.shards(order.run, order.cycle, self._name, wanted)
+        samples = await self._source.shards(
+            order.run, order.cycle, order.ticket or self._name, wanted
+        )
         took_s = model_s + self._since(began_s)
         self._pace.bytes_per_s = _rate(model.nbytes + samples.nbytes, took_s)
         return samples, wanted
@@ -185,8 +191,6 @@ class _Errand:
         size = self._order.shard_samples
         if wanted is None or wanted * size >= len(data):
             return data, -(-len(data) // size)
-        if wanted == 0:
-            raise _Unable("its share is empty")
         random = stream(self._order.seed, "own", self._order.cycle, self._name)
         return data.take(random.permutation(len(data))[: wanted * size]), wanted
 
@@ -200,7 +204,9 @@ class _Errand:
             shards_per_s=pace.samples_per_s / order.shard_samples,
             bytes_per_s=pace.bytes_per_s or _rate(model.nbytes, model_s),
         )
-        left_s = order.deadline_s * (1.0 - MARGIN) - self._since(began_s)
+        # The way back may be slower than the way here, which is all that the rate was taken from.
+        reserved_s = max(0.0, pace.upload_s - model_s)
+        left_s = order.deadline_s * (1.0 - MARGIN) - self._since(began_s) - reserved_s
         if left_s <= 0.0:
             return 0
         return min(self._own.allocate(capability, order.cost, left_s), order.shards, self._room())
@@ -218,18 +224,30 @@ class _Errand:
         # no time for a second.
         until_s = self._time() + self._order.deadline_s * TRIAL_PART
         first = Job(spec=spec, start=model, samples=samples, limit=1)
-        for job, halt_s in ((first, math.inf), (replace(first, limit=None), until_s)):
+        rate = 0.0
+        for job, halt_s in ((first, self._ends_s), (replace(first, limit=None), until_s)):
             began_s = self._time()
             trained = await self._compute.train(job, until_s=halt_s)
             if trained.batches:
                 rate = _rate(trained.samples, self._since(began_s))
+        if rate == 0.0:
+            raise _Unable(f"no batch could be trained within {self._order.deadline_s:g} s")
         return rate
 
     def _note_upload(self) -> None:
-        """What the orchestrator waited beyond our own work, the last time, was the way back."""
-        previous_s, pace = self._order.previous_s, self._pace
-        if previous_s is not None and pace.returned_s is not None:
-            pace.upload_s = max(0.0, previous_s - pace.returned_s)
+        """Learn how long the way back takes, from what the orchestrator says of the last time."""
+        order, pace = self._order, self._pace
+        if order.previous_s is None:
+            # Nothing was sent, so nothing was learnt: what was believed is believed less.
+            pace.upload_s /= 2
+        elif math.isinf(order.previous_s):
+            # It was given up; half of the deadline is as much as is ever kept for the way back.
+            least_s = max(pace.upload_s, order.deadline_s * MARGIN)
+            pace.upload_s = min(2 * least_s, order.deadline_s / 2)
+        elif pace.returned_s is not None:
+            # What was waited beyond our own work was the way back.
+            pace.upload_s = max(0.0, order.previous_s - pace.returned_s)
+        pace.returned_s = None
 
     def _check_memory(self) -> None:
         if self._room() < 1:

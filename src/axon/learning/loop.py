@@ -86,7 +86,7 @@ def train(job: Job) -> Trained:
 
 def batches(job: Job) -> Iterator[Tensor]:
     """The rows of each batch: every pass shuffled anew from the job's one stream."""
-    random = stream(*job.stream)  # type: ignore[arg-type]
+    random = stream(*job.stream)
     for _ in range(job.passes):
         order = torch.from_numpy(random.permutation(len(job.samples)))
         yield from torch.split(order, job.spec.batch_size) if len(order) else ()
@@ -104,7 +104,7 @@ def _step(net: WarmNet, state: State, inputs: Tensor, labels: Tensor) -> float:
 
 def _randomness(net: WarmNet, job: Job) -> AbstractContextManager[None]:
     # Only for nets that draw: the stream belongs to one thread at a time.
-    return own_randomness(derive(*job.stream, "torch")) if net.draws else nullcontext()  # type: ignore[arg-type]
+    return own_randomness(derive(*job.stream, "torch")) if net.draws else nullcontext()
 
 
 _Key = tuple[TaskSpec, Blueprint]

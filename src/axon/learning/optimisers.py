@@ -122,6 +122,8 @@ class _Entry:
 
 
 _OPTIMISERS = {"sgd": _Entry(_sgd, _functional_sgd), "adam": _Entry(_adam, _functional_adam)}
+OPTIMISERS = tuple(_OPTIMISERS)
+"""The names that a task may choose from."""
 
 
 def _entry(spec: TaskSpec) -> _Entry:

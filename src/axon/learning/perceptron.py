@@ -27,21 +27,21 @@ class Dense:
     rectified: bool
 
 
-def dense_layers(module: nn.Module, spec: TaskSpec, loss: Loss) -> tuple[Dense, ...] | None:
-    """The layers of a plain perceptron under cross-entropy and plain descent; None for others."""
+def dense_layers(module: nn.Module, spec: TaskSpec, loss: Loss) -> tuple[Dense, ...]:
+    """The layers of a plain perceptron under cross-entropy and plain descent; none of others."""
     if loss is not cross_entropy or spec.optimiser != "sgd" or spec.momentum:
-        return None
+        return ()
     if type(module) is not nn.Sequential:
-        return None
+        return ()
     if any(each._forward_hooks or each._forward_pre_hooks for each in module.modules()):
-        return None
+        return ()
     if not all(each.requires_grad for each in module.parameters()):
-        return None
+        return ()
     named = list(module.named_children())
     if named and _flattens(named[0][1]):
         named = named[1:]
     elif len(spec.inputs) != 1:
-        return None
+        return ()
     return _paired(named)
 
 
@@ -49,7 +49,7 @@ def _flattens(module: nn.Module) -> bool:
     return type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1)
 
 
-def _paired(named: list[tuple[str, nn.Module]]) -> tuple[Dense, ...] | None:
+def _paired(named: list[tuple[str, nn.Module]]) -> tuple[Dense, ...]:
     layers: list[Dense] = []
     kinds = [type(each) for _, each in named]
     for at, (name, each) in enumerate(named):
@@ -57,8 +57,8 @@ def _paired(named: list[tuple[str, nn.Module]]) -> tuple[Dense, ...] | None:
             bias = None if each.bias is None else f"{name}.bias"
             layers.append(Dense(f"{name}.weight", bias, nn.ReLU in kinds[at + 1 : at + 2]))
         elif not (type(each) is nn.ReLU and layers and kinds[at - 1] is nn.Linear):
-            return None
-    return tuple(layers) or None
+            return ()
+    return tuple(layers)
 
 
 def cross_entropy_slope(outputs: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,7 +74,7 @@ def cross_entropy_slope(outputs: Tensor, labels: Tensor, weights: Tensor) -> tup
     return losses, slope
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DescendDense:
     """One step of gradient descent for a stack of perceptrons."""
 
@@ -82,6 +82,8 @@ class DescendDense:
     learning_rate: float
     params: Mapping[str, Tensor]
     memory: Scratch
+    alike: bool = False
+    """Whether all rows hold the same parameters, as they mostly do before the first step."""
 
     def __call__(self, inputs: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """Step the first rows in place; their losses before the step."""
@@ -89,19 +91,31 @@ class DescendDense:
             activations = self._forward(inputs.flatten(2).mT)
             losses, slope = cross_entropy_slope(activations[-1], labels, weights)
             self._descend(activations, slope)
+        self.alike = False
         return losses
 
     def _forward(self, below: Tensor) -> list[Tensor]:
         activations = [below]
         for layer in self.layers:
             weight = self.params[layer.weight][: len(below)]
-            below = torch.bmm(weight, below, out=self._room("out", layer, weight, 1, below))
+            room = self._room("out", layer, weight, 1, below)
+            if self.alike and len(activations) == 1:
+                below = self._shared_product(weight[0], below, room)
+            else:
+                below = torch.bmm(weight, below, out=room)
             if layer.bias is not None:
                 below.add_(self.params[layer.bias][: len(below), :, None])
             if layer.rectified:
                 below.relu_()
             activations.append(below)
         return activations
+
+    def _shared_product(self, weight: Tensor, below: Tensor, room: Tensor) -> Tensor:
+        # One large product: the weights are fetched once, not once for each job.
+        samples = below.mT.flatten(0, 1)
+        product = self.memory.room("shared", len(weight), len(samples))
+        torch.mm(weight, samples.mT, out=product)
+        return room.copy_(product.view(len(weight), len(below), -1).transpose(0, 1))
 
     def _descend(self, activations: list[Tensor], slope: Tensor) -> None:
         rate = -self.learning_rate

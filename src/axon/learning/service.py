@@ -32,8 +32,8 @@ class RemoteSource:
         vector: Vector = await (await self._depot()).model(run, cycle)
         return vector
 
-    async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        samples: Samples = await (await self._depot()).shards(run, cycle, device, count)
+    async def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
+        samples: Samples = await (await self._depot()).shards(run, cycle, ticket, count)
         return samples
 
     async def _depot(self) -> Any:
@@ -75,7 +75,8 @@ class LearnerService:
         """Do an order; what cannot be done is declined with the reason."""
         if order.device != self._learner.name:
             raise ValueError(f"this is {self._learner.name}, not {order.device}")
-        if self._busy is not None:
+        # Asked again after each wait: another order may have come first meanwhile.
+        while self._busy is not None and not self._busy.done():
             if order.run != self._run:
                 return _declined(order, f"busy with run {self._run}")
             await _end(self._busy)

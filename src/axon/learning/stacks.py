@@ -8,8 +8,10 @@ as they end. A job told to halt within it stays as a row whose samples have no w
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from math import prod
 from typing import Any
@@ -19,12 +21,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from axon.learning.parameters import Layout, check_size, size, split
+from axon.learning.parameters import Layout, check_size, split
 from axon.seeds import stream
 from axon.values import Job, Vector
 
 ALIGNMENT = 64
 """Where rows begin, in bytes; kernels may sum in another order elsewhere."""
+
+KEPT_BYTES = 256 << 20
+"""The largest memory for results that is kept to be lent again."""
 
 IDLE_SCRATCH = 2
 """How many working memories that nobody uses are kept."""
@@ -65,14 +70,31 @@ def scratch() -> Iterator[Scratch]:
 def result_rows(count: int, length: int) -> NDArray[np.float32]:
     """Memory for that many vectors, each contiguous and aligned.
 
-    It is numpy's because that asks for huge pages where there is much of it; with small ones, the
-    first touch of a page costs four times the copying.
+    It is lent again when the last view of it is gone: the first touch of fresh pages costs as much
+    as copying the vectors into them.
     """
     pitch = -(-length * 4 // ALIGNMENT) * ALIGNMENT
-    memory = np.empty(count * pitch + ALIGNMENT, np.uint8)
+    memory = _large_memory(count * pitch + ALIGNMENT)
+    # Every view of `lent` keeps alive the memoryview that is its base; `memory` does not.
+    lent = np.frombuffer(memory.data, np.uint8)
+    if memory.nbytes <= KEPT_BYTES:
+        weakref.finalize(lent.base, _returned.append, memory).atexit = False
     first = -memory.ctypes.data % ALIGNMENT
-    rows = memory[first : first + count * pitch].view(np.float32)
+    rows = lent[first : first + count * pitch].view(np.float32)
     return rows.reshape(count, pitch // 4)[:, :length]
+
+
+_returned: deque[NDArray[np.uint8]] = deque(maxlen=1)
+
+
+def _large_memory(wanted: int) -> NDArray[np.uint8]:
+    # Without a lock, which a finaliser that interrupts its owner would wait for in vain.
+    with suppress(IndexError):
+        memory = _returned.popleft()
+        if wanted <= memory.nbytes <= 2 * wanted:
+            return memory
+    # Of numpy, not torch: it asks for huge pages, which are four times as quick to come by.
+    return np.empty(wanted, np.uint8)
 
 
 class Parameters:
@@ -85,13 +107,14 @@ class Parameters:
         }
         self._layout = layout
 
-    def load(self, starts: Sequence[Vector]) -> None:
-        """Overwrite each row with its start; starts that are one array are read once."""
+    def load(self, starts: Sequence[Vector]) -> bool:
+        """Overwrite each row with its start; whether that was one array for all of them."""
         first = 0
         for _, same in groupby(starts, key=id):
             run = list(same)
             self._fill(slice(first, first + len(run)), run[0])
             first += len(run)
+        return len({id(start) for start in starts}) == 1
 
     def _fill(self, rows: slice, start: Vector) -> None:
         check_size(start, self._layout)
@@ -110,11 +133,6 @@ class Parameters:
             for name, entry in self.entries.items():
                 places[name][where].copy_(entry[where])
 
-    @property
-    def length(self) -> int:
-        """How many numbers a job has."""
-        return size(self._layout)
-
 
 class Course:
     """One job's way through its samples, pass after pass."""
@@ -127,7 +145,7 @@ class Course:
         self.seen = 0
         self.inputs = _plain(job.samples.inputs)
         self.labels = np.ascontiguousarray(job.samples.labels, np.int64)
-        self._random = stream(*job.stream)  # type: ignore[arg-type]
+        self._random = stream(*job.stream)
         self._order = _NOTHING
         self._batch = job.spec.batch_size
 

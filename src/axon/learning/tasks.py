@@ -81,6 +81,11 @@ def define(name: str, *, loss: Loss = cross_entropy) -> Callable[[BuildT], Build
     return register
 
 
+def net_names() -> list[str]:
+    """The names of all nets that are defined by now."""
+    return sorted(_known())
+
+
 def blueprint(name: str) -> Blueprint:
     """The net of that name."""
     known = _known()

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import io
 import os
+import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,10 @@ import msgspec
 import numpy as np
 import torch
 
+from axon.compression.codecs import codec
 from axon.data.datasets import load
 from axon.errors import ConfigurationError, RunExists
+from axon.learning.optimisers import functional
 from axon.learning.parameters import layout, split
 from axon.learning.tasks import build, default_spec, load_tasks
 from axon.recipes.settings import Recipe, recipe_from, to_toml
@@ -29,7 +32,7 @@ from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.remote import Hosting
 from axon.rounds.settings import Run, Scheme
-from axon.testbed.simulated import Simulated
+from axon.testbed.simulation import Simulated
 from axon.values import RoundRecord, TaskSpec, Vector
 
 RECORDS = "records.jsonl"
@@ -71,6 +74,8 @@ def run_recipe(
         recipe = kept.recipe
         run, scheme = run_of(recipe), scheme_of(recipe)
         world = world_of(recipe, hosting)
+        # Not before all of it could be made: a mistake must not take the folder for ever.
+        kept.begin()
 
         async def main(fleet: Fleet) -> Vector:
             dataset = load(recipe.dataset, seed=recipe.seed)
@@ -96,7 +101,9 @@ def spec_of(recipe: Recipe) -> TaskSpec:
         "learning_rate": recipe.learning_rate,
     }
     changes = {key: value for key, value in chosen.items() if value is not None}
-    return default_spec(net, dataset.shape, dataset.classes, **changes)
+    spec = default_spec(net, dataset.shape, dataset.classes, **changes)
+    functional(spec)  # An optimiser that does not exist is one mistake, not one of every learner.
+    return spec
 
 
 def run_of(recipe: Recipe) -> Run:
@@ -109,12 +116,14 @@ def run_of(recipe: Recipe) -> Run:
         name=recipe.name,
         seed=recipe.seed,
         quorum=recipe.quorum,
+        own_data=recipe.own_data or bool(recipe.partition),
         evaluate_every=recipe.evaluate_every,
     )
 
 
 def scheme_of(recipe: Recipe) -> Scheme:
     """The policies that the recipe names."""
+    codec(recipe.codec)  # An order carries its name; what it names has to exist.
     return Scheme(
         select=choose("selector", SELECTORS, recipe.selector),
         allocate=choose("allocator", allocators(recipe.passes), recipe.allocator),
@@ -147,23 +156,28 @@ def _kept(recipe: Recipe, keeping: Keeping) -> Iterator[_Kept]:
             stack.enter_context(_locked(keeping.out))
         where = keeping.store or str((keeping.out or Path()) / CHECKPOINT)
         store = stack.enter_context(contextlib.closing(open_store(where)))
-        kept = _Kept(_begun(recipe, store, keeping), store, keeping.out)
-        kept.write_configuration()
-        yield kept
+        yield _Kept(_taken_up(recipe, store, keeping), store, keeping.out)
 
 
-def _begun(recipe: Recipe, store: Store, keeping: Keeping) -> Recipe:
+def _taken_up(recipe: Recipe, store: Store, keeping: Keeping) -> Recipe:
     """The recipe that the run goes by: a resumed one goes on as it began, for as many cycles."""
-    saved = store.settings(recipe.name)
-    if saved is None or store.latest(recipe.name) is None:
-        store.begin(recipe.name, msgspec.json.encode(recipe).decode())
+    begun = begun_as(store, recipe.name)
+    if begun is None or store.latest(recipe.name) is None:
         return recipe
     if not keeping.resume:
         raise RunExists(
             f"run {recipe.name} is there already",
             hint="go on with --resume, or choose another folder or name",
         )
-    return replace(recipe_from(msgspec.json.decode(saved)), cycles=recipe.cycles)
+    return replace(begun, cycles=recipe.cycles)
+
+
+def begun_as(store: Store, name: str) -> Recipe | None:
+    """The recipe that a kept run began with; None where there is none of that name."""
+    saved = store.settings(name)
+    return (
+        None if saved is None else recipe_from(tomllib.loads(msgspec.json.decode(saved, type=str)))
+    )
 
 
 @contextlib.contextmanager
@@ -192,14 +206,23 @@ class _Kept:
         self.clock_s = 0.0
         self._out = out
         self._file: RecordFile | None = None
-        if store is not None:
-            self.records = store.records(recipe.name)
-            latest = store.latest(recipe.name)
-            self.clock_s = 0.0 if latest is None else latest.clock_s
-        if out is not None:
+
+    def begin(self) -> None:
+        """Keep the settings of a new run, or take up what is there of an old one."""
+        if self.store is not None:
+            name = self.recipe.name
+            latest = self.store.latest(name)
+            if latest is None:
+                # As TOML within JSON, which by itself knows no infinity: a link's bandwidth is one.
+                self.store.begin(name, msgspec.json.encode(to_toml(self.recipe)).decode())
+            else:
+                self.clock_s = latest.clock_s
+            self.records = self.store.records(name)
+        if self._out is not None:
             # The store is what counts: a line that was cut off, or never written, comes from there.
-            self._file = RecordFile(out / RECORDS)
+            self._file = RecordFile(self._out / RECORDS)
             self._file.rewrite(self.records)
+            _replace(self._out / CONFIGURATION, to_toml(self.recipe).encode())
 
     def listening(self, listen: Callable[[Event], None] | None) -> Callable[[Event], None]:
         """Keeps each record, then tells whoever else listens."""
@@ -213,10 +236,6 @@ class _Kept:
                 listen(event)
 
         return hear
-
-    def write_configuration(self) -> None:
-        if self._out is not None:
-            _replace(self._out / CONFIGURATION, to_toml(self.recipe).encode())
 
     def write_model(self, spec: TaskSpec, parameters: Vector) -> None:
         """The model as arrays by name, for `torch` or anything else to load."""

@@ -40,6 +40,8 @@ class Recipe:
     aggregator: str = "weighted-mean"
     step: str = "replace"
     codec: str = "plain"
+    own_data: bool = False
+    """Whether devices may train on data of their own, whose amount they alone know."""
     partition: str = ""
     """How the data are dealt out to learners that keep their own: `iid`, `dirichlet:0.3`, …"""
     activity: str = "idle"
@@ -63,6 +65,8 @@ class Recipe:
         check_positive("deadline_s", self.deadline_s)
         for name, least in (("cycles", 1), ("passes", 1), ("batch_size", 1), ("evaluate_every", 0)):
             check_whole(name, getattr(self, name), least=least)
+        if self.shard_samples is not None:
+            check_whole("shard_samples", self.shard_samples, least=1)
         if self.world not in ("simulated", "emulated", "deployed"):
             raise ConfigurationError(
                 f"no world is called {self.world!r}", hint="simulated, emulated or deployed"
@@ -90,13 +94,17 @@ def recipe_from(table: Mapping[str, Any]) -> Recipe:
 
 def read_recipe(path: Path) -> Recipe:
     """From a TOML file."""
+    return recipe_from(read_table(path))
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """What a TOML file says, and no more: settings that it leaves out are not in the table."""
     try:
-        table = tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
-    return recipe_from(table)
 
 
 def to_toml(recipe: Recipe) -> str:
@@ -122,9 +130,12 @@ def _toml(value: Any) -> str:
         return f"{{ {inner} }}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
-    # JSON's strings, numbers and truth values are TOML's too.
-    return msgspec.json.encode(value).decode()
+    if isinstance(value, float):
+        return repr(value)  # JSON knows no infinity, which a link's bandwidth may be.
+    # JSON's strings, whole numbers and truth values are TOML's too, but for one letter.
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def _key(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() else _toml(name)
+    plain = name.replace("-", "").replace("_", "")
+    return name if plain.isascii() and plain.isalnum() else _toml(name)

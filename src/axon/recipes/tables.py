@@ -35,7 +35,7 @@ def allocators(passes: int) -> dict[str, Maker[Allocator]]:
     """How many passes to make is part of a share, so of an allocator."""
     return {
         "open": lambda given: _without("open", given, lambda: Open(passes=passes)),
-        "equal": lambda given: Equal(shards=int(_number("equal", given, 0)) or None, passes=passes),
+        "equal": lambda given: Equal(shards=_whole("equal", given), passes=passes),
     }
 
 
@@ -53,6 +53,13 @@ def _without(name: str, given: str, make: Callable[[], T]) -> T:
     if given:
         raise ConfigurationError(f"{name} takes no setting, got {given!r}")
     return make()
+
+
+def _whole(name: str, given: str) -> int | None:
+    try:
+        return int(given) if given else None
+    except ValueError as error:
+        raise ConfigurationError(f"{name} takes a whole number, got {given!r}") from error
 
 
 def _number(name: str, given: str, default: float) -> float:

@@ -10,10 +10,10 @@ from axon.rounds.remote import Hosting
 from axon.seeds import stream
 from axon.testbed.activity import Activity, heated
 from axon.testbed.catalogue import Device, device_from, fleet
-from axon.testbed.deployed import Deployed, deployed
+from axon.testbed.deployment import Deployed, deployed
 from axon.testbed.device import deal
-from axon.testbed.emulated import Emulated, Emulation, emulated
-from axon.testbed.simulated import Simulated, simulated
+from axon.testbed.emulation import Emulated, Emulation, emulated
+from axon.testbed.simulation import Simulated, simulated
 
 AnyWorld = Simulated | Emulated | Deployed
 

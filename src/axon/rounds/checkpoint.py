@@ -8,7 +8,6 @@ is lost or counted twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from axon.errors import AxonError, CheckpointConflict, ConfigurationError, RunExists
-from axon.report.records import DIGEST_BYTES, digest
+from axon.report.records import digest, digest_of
 from axon.values import RoundRecord, Vector, check_whole
 
 
@@ -162,7 +161,7 @@ def unpack(run: str, cycle: int, head: str, stored: Sequence[StoredVector]) -> C
     fields["members"] = tuple(fields["members"])
     arrays = {}
     for vector in stored:
-        found = hashlib.blake2b(vector.data, digest_size=DIGEST_BYTES).hexdigest()
+        found = digest_of(vector.data)
         if found != vector.digest:
             wanted = f"the digest of {vector.name!r} is {found} and should be {vector.digest}"
             raise _damaged(run, cycle, wanted)

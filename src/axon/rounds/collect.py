@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from axon.errors import AxonError, ConnectFailed, ConnectionLost, DeadlineExceeded, RemoteError
-from axon.rounds.judge import Verdict
+from axon.rounds.judge import Verdict, shortened
 
 LINGER = 0.05
 """The part of the deadline for which late answers are still counted."""
+
+NO_ANSWER = "no answer by the deadline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Collector:
         self._quorum = quorum
         self._heard = heard
         self._late = False
+        self._over = False
+        self._bug: BaseException | None = None
         self._used = 0
         self._settled: asyncio.Future[None] = self._loop.create_future()
         self.arrivals: dict[str, Arrival] = {}
@@ -61,10 +65,10 @@ class Collector:
             if self._open and not self._enough:
                 self._late = True
                 await self._wait_until(self._began_s + deadline_s * (1 + LINGER))
-            await self._call_off(patience_s=deadline_s * LINGER)
+            self._give_up()
         finally:
-            for task in self._open:
-                task.cancel()
+            self._over = True
+            await self._call_off(patience_s=deadline_s * LINGER)
         return self.arrivals
 
     @property
@@ -75,32 +79,35 @@ class Collector:
         if not self._open or self._enough:
             return
         self._settled = self._loop.create_future()
-        timer = self._loop.call_at(when_s, _settle, self._settled)
+        timer = self._loop.call_at(when_s, _wake, self._settled)
         try:
             await self._settled
         finally:
             timer.cancel()
+        if self._bug is not None:
+            raise self._bug
 
     def _done(self, task: asyncio.Task[object]) -> None:
         name = self._open.pop(task)
-        if name in self.arrivals:
+        if self._over:
             # Called off; looked at, so that asyncio does not report its error as lost.
             if not task.cancelled():
                 task.exception()
             return
         try:
             arrival = self._arrival(name, task)
+            self._used += arrival.verdict.status == "used"
+            self._settle(name, arrival)
         except BaseException as bug:
             # Ours, not a device's: it ends the cycle.
-            if not self._settled.done():
-                self._settled.set_exception(bug)
-            return
+            self._bug = self._bug or bug
+        if not self._open or self._enough or self._bug is not None:
+            _wake(self._settled)
+
+    def _settle(self, name: str, arrival: Arrival) -> None:
         self.arrivals[name] = arrival
-        self._used += arrival.verdict.status == "used"
         if self._heard is not None:
             self._heard(name, arrival)
-        if not self._open or self._enough:
-            _settle(self._settled)
 
     def _arrival(self, name: str, task: asyncio.Task[object]) -> Arrival:
         at_s = round(self._loop.time() - self._began_s, 6)
@@ -116,18 +123,19 @@ class Collector:
             verdict = replace(verdict, status="late", reason="came after the deadline", vector=None)
         return Arrival(verdict, at_s)
 
-    async def _call_off(self, patience_s: float) -> None:
-        """End what is still under way, and wait until it has ended."""
+    def _give_up(self) -> None:
+        """Settle those whose answers are not waited for any longer."""
         verdict = (
             Verdict("not needed", "the quorum was there")
             if self._enough
-            else Verdict("failed", "no answer by the deadline")
+            else Verdict("failed", NO_ANSWER)
         )
-        tasks = list(self._open)
         for name in self._open.values():
-            self.arrivals[name] = Arrival(verdict)
-            if self._heard is not None:
-                self._heard(name, self.arrivals[name])
+            self._settle(name, Arrival(verdict))
+
+    async def _call_off(self, patience_s: float) -> None:
+        """End what is still under way, and wait a little until it has ended."""
+        tasks = list(self._open)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -136,8 +144,13 @@ class Collector:
 
 def reason_of(error: AxonError) -> str:
     """Why a call failed, in the fewest words that still tell."""
+    # A part of it may be the device's own words.
+    return shortened(_reason_of(error))
+
+
+def _reason_of(error: AxonError) -> str:
     if isinstance(error, DeadlineExceeded):
-        return "no answer by the deadline"
+        return NO_ANSWER
     if isinstance(error, ConnectFailed):
         return f"cannot be reached: {error.message}"
     if isinstance(error, ConnectionLost):
@@ -147,6 +160,6 @@ def reason_of(error: AxonError) -> str:
     return f"{type(error).__name__}: {error.message}"
 
 
-def _settle(future: asyncio.Future[None]) -> None:
+def _wake(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

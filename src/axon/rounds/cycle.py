@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from axon.compression.codecs import codec
+from axon.errors import ConfigurationError
 from axon.policies import Situation
 from axon.rounds.collect import Arrival, Collector
 from axon.rounds.depot import Depot
@@ -16,7 +18,7 @@ from axon.rounds.fleet import Peer, Report
 from axon.rounds.judge import Verdict, judge
 from axon.rounds.settings import Run, Scheme
 from axon.seeds import stream
-from axon.values import DeviceRecord, Order, Plan, Share, TaskCost, Vector
+from axon.values import DeviceRecord, Order, Plan, Share, TaskCost, Update, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,12 @@ class Cycle:
     """One cycle of a run, from the plan to the harvest."""
 
     def __init__(
-        self, run: Run, scheme: Scheme, depot: Depot, state: State, tell: Callable[[Event], None]
+        self,
+        run: Run,
+        scheme: Scheme,
+        depot: Depot,
+        state: State,
+        tell: Callable[[Event], None] | None = None,
     ) -> None:
         self._run = run
         self._scheme = scheme
@@ -63,9 +70,15 @@ class Cycle:
     async def run(self, peers: Mapping[str, Peer]) -> Harvest:
         """Give everybody their share and bring in what comes back in time."""
         plan = self._plan(tuple(peers))
-        orders = {name: self._order(name, share) for name, share in plan.shares.items()}
-        self._depot.publish(self._number, self._state.parameters, orders)
-        self._tell(CycleBegan(plan))
+        costs = {passes: self._cost(passes) for passes in _passes(plan)}
+        orders = {
+            name: self._order(name, share, costs[share.passes])
+            for name, share in plan.shares.items()
+        }
+        tickets = {order.ticket: name for name, order in orders.items()}
+        self._depot.publish(self._number, self._state.parameters, tickets)
+        if self._tell is not None:
+            self._tell(CycleBegan(plan))
         calls = {
             name: peers[name].train(order, self._report(name)) for name, order in orders.items()
         }
@@ -73,7 +86,7 @@ class Cycle:
             calls,
             lambda name, answer: self._judge(orders[name], answer),
             quorum=self._run.quorum,
-            heard=lambda name, arrival: self._settled(orders[name], arrival),
+            heard=self._settling(orders),
         )
         arrivals = await collector.collect(self._run.deadline_s)
         return self._harvest(orders, arrivals)
@@ -88,6 +101,11 @@ class Cycle:
             shards=len(self._depot.stock),
         )
         shares = scheme.allocate(tuple(chosen), situation)
+        strangers = sorted(set(shares) - set(chosen))
+        if strangers:
+            raise ConfigurationError(
+                f"the allocator gave a share to {', '.join(strangers)}, who was not selected"
+            )
         return Plan(
             cycle=self._number,
             deadline_s=run.deadline_s,
@@ -101,7 +119,7 @@ class Cycle:
             passes=passes,
         )
 
-    def _order(self, name: str, share: Share) -> Order:
+    def _order(self, name: str, share: Share, cost: TaskCost) -> Order:
         run = self._run
         return Order(
             run=run.name,
@@ -109,34 +127,49 @@ class Cycle:
             device=name,
             spec=run.spec,
             share=share,
-            cost=self._cost(share.passes),
+            cost=cost,
             shard_samples=run.shard_samples,
             shards=len(self._depot.stock),
             deadline_s=run.deadline_s,
             seed=run.seed,
             codec=self._scheme.codec,
+            ticket=secrets.token_hex(8),
             previous_s=self._state.previous_s.get(name),
         )
 
     def _judge(self, order: Order, answer: object) -> Verdict:
-        served = self._depot.served.get(order.device)
-        # What it trained on its own data is its own affair; of ours it cannot have had more.
-        most = None
-        if served is not None:
-            most = order.spec.batches(served * order.shard_samples, order.share.passes)
+        fetched = order.device in self._depot.served
+        if isinstance(answer, Update) and not fetched and not self._run.own_data:
+            return Verdict("refused", "trained on data of its own, which this run does not take")
         return judge(
             answer,
             order,
             reference=self._state.parameters,
             codec=self._codec,
-            most_batches=most,
+            most_batches=self._most_batches(order),
         )
 
-    def _report(self, name: str) -> Report:
-        return lambda done, total: self._tell(LearnerProgress(name, done, total))
+    def _most_batches(self, order: Order) -> int | None:
+        """What a learner can have trained: no more than it was told to, nor than it fetched.
 
-    def _settled(self, order: Order, arrival: Arrival) -> None:
-        self._tell(LearnerSettled(self._record(order, arrival)))
+        Nobody else knows how much data of its own a learner has that was left to decide.
+        """
+        bounds = (order.share.shards, self._depot.served.get(order.device))
+        shards = min((bound for bound in bounds if bound is not None), default=None)
+        if shards is None:
+            return None
+        return order.spec.batches(shards * order.shard_samples, order.share.passes)
+
+    def _report(self, name: str) -> Report | None:
+        tell = self._tell
+        # Nobody listens: then nobody needs to be told, and a learner need not report.
+        return tell and (lambda done, total: tell(LearnerProgress(name, done, total)))
+
+    def _settling(self, orders: Mapping[str, Order]) -> Callable[[str, Arrival], None] | None:
+        tell = self._tell
+        return tell and (
+            lambda name, arrival: tell(LearnerSettled(self._record(orders[name], arrival)))
+        )
 
     def _harvest(self, orders: Mapping[str, Order], arrivals: Mapping[str, Arrival]) -> Harvest:
         # By name, so that neither record nor sum depends on who answered first.
@@ -152,23 +185,32 @@ class Cycle:
     def _record(self, order: Order, arrival: Arrival) -> DeviceRecord:
         verdict, update = arrival.verdict, arrival.verdict.update
         handed_s = self._depot.handed_s.get(order.device)
-        known = DeviceRecord(
+        fetched_s = None if handed_s is None else round(handed_s - self._began_s, 6)
+        if update is None:
+            return DeviceRecord(
+                device=order.device,
+                status=verdict.status,
+                reason=verdict.reason,
+                planned_shards=order.share.shards,
+                shards=self._depot.served.get(order.device, 0),
+                fetched_s=fetched_s,
+                answered_s=arrival.answered_s,
+            )
+        return DeviceRecord(
             device=order.device,
             status=verdict.status,
             reason=verdict.reason,
             planned_shards=order.share.shards,
-            shards=self._depot.served.get(order.device, 0),
-            fetched_s=None if handed_s is None else round(handed_s - self._began_s, 6),
-            answered_s=arrival.answered_s,
-        )
-        if update is None:
-            return known
-        return replace(
-            known,
             shards=update.shards,
             batches=update.batches,
             samples=update.samples,
             halted=update.halted,
             loss=round(update.loss, 6) if math.isfinite(update.loss) else None,
+            fetched_s=fetched_s,
+            answered_s=arrival.answered_s,
             timings=update.timings,
         )
+
+
+def _passes(plan: Plan) -> set[int]:
+    return {share.passes for share in plan.shares.values()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 
 from axon.data.shards import Shards
 from axon.policies import Sampler
+from axon.rounds.judge import shortened
 from axon.seeds import stream
 from axon.values import Samples, Vector
 
@@ -27,17 +28,22 @@ class Depot:
         self._seed = seed
         self._cycle = 0
         self._model: Vector = np.zeros(0, np.float32)
-        self._expected: frozenset[str] = frozenset()
+        self._tickets: Mapping[str, str] = {}
         self.served: dict[str, int] = {}
         """Shards handed out in this cycle, by device."""
         self.handed_s: dict[str, float] = {}
         """When each device was last handed something, on the loop's clock."""
 
-    def publish(self, cycle: int, model: Vector, expected: Collection[str]) -> None:
-        """Begin a cycle: from now on only its model and its learners are served."""
+    def publish(self, cycle: int, model: Vector, tickets: Mapping[str, str]) -> None:
+        """Begin a cycle: from now on only its model and its learners are served.
+
+        Each learner fetches with the ticket of its order, so that none can draw on another's name.
+        """
+        # Handed out as it is where learners live in this process, so nobody may write to it.
+        model.setflags(write=False)
         self._cycle = cycle
         self._model = model
-        self._expected = frozenset(expected)
+        self._tickets = tickets
         self.served = {}
         self.handed_s = {}
 
@@ -46,11 +52,12 @@ class Depot:
         self._check(run, cycle)
         return self._model
 
-    def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        """`count` shards drawn for this device and cycle."""
+    def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
+        """`count` shards drawn for the device with this ticket in this cycle."""
         self._check(run, cycle)
-        if device not in self._expected:
-            raise ValueError(f"{device} has no share in cycle {cycle}")
+        device = self._tickets.get(ticket)
+        if device is None:
+            raise ValueError(f"{shortened(ticket)} is no ticket of cycle {cycle}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"shards must be a whole number of at least 1, got {count!r}")
         if count > len(self.stock):

@@ -14,6 +14,9 @@ import numpy as np
 from axon.policies import Codec
 from axon.values import Declined, Order, Status, Timings, Update, Vector
 
+MOST = 1 << 53
+"""No count is larger: up to here every whole number is a float too, in sums and in JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -30,7 +33,7 @@ def judge(
 ) -> Verdict:
     """Used, refused or declined; `most_batches` is what the learner can have trained at most."""
     if isinstance(answer, Declined):
-        return Verdict("declined", _shortened(answer.reason))
+        return Verdict("declined", shortened(answer.reason))
     if not isinstance(answer, Update):
         return Verdict("refused", f"answered with {type(answer).__name__}, not an update")
     problem = _misplaced(answer, order) or _miscounted(answer, most_batches)
@@ -40,26 +43,31 @@ def judge(
         vector = codec.decode(answer.payload, reference)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         # Whatever the payload is made of, it was not made by this codec.
-        return Verdict("refused", f"its payload cannot be read: {_shortened(str(error))}")
+        return Verdict("refused", f"its payload cannot be read: {shortened(str(error))}")
     problem = _unfit(vector, reference)
     return Verdict("refused", problem) if problem else Verdict("used", "", answer, vector)
 
 
 def _misplaced(update: Update, order: Order) -> str:
-    if update.run != order.run:
-        return f"answered for run {_shortened(update.run)}, not {order.run}"
-    if update.cycle != order.cycle:
-        return f"answered for cycle {_shortened(update.cycle)}, not {order.cycle}"
-    if update.device != order.device:
-        return f"answered as {_shortened(update.device)}, not {order.device}"
+    if not _same(update.run, order.run):
+        return f"answered for run {shortened(update.run)}, not {order.run}"
+    if not _same(update.cycle, order.cycle):
+        return f"answered for cycle {shortened(update.cycle)}, not {order.cycle}"
+    if not _same(update.device, order.device):
+        return f"answered as {shortened(update.device)}, not {order.device}"
     return ""
+
+
+def _same(got: object, wanted: object) -> bool:
+    # The type first: an array that is compared gives an array, which is neither true nor false.
+    return type(got) is type(wanted) and got == wanted
 
 
 def _miscounted(update: Update, most_batches: int | None) -> str:
     for name in ("batches", "samples", "shards"):
         value = getattr(update, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            return f"{name} must be a whole number, got {_shortened(value)}"
+        if type(value) is not int or not 0 <= value <= MOST:
+            return f"{name} must be a whole number up to 2^53, got {shortened(value)}"
     if not isinstance(update.loss, float) or not isinstance(update.halted, bool):
         return "loss must be a number and halted a truth value"
     if update.timings is not None and not _are_timings(update.timings):
@@ -85,13 +93,23 @@ def _unfit(vector: Vector, reference: Vector) -> str:
         return f"parameters have shape {vector.shape}, wanted {reference.shape}"
     # One number tells: a product with itself is finite only where every value is, and a quarter of
     # the time of looking at each. Values so large that it overflows are looked at again.
-    if not np.isfinite(np.dot(vector, vector)) and not np.isfinite(vector).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.dot(vector, vector)
+    if not np.isfinite(square) and not np.isfinite(vector).all():
         bad = int(vector.size - np.count_nonzero(np.isfinite(vector)))
         return f"{bad} of {vector.size} parameters are not finite"
     return ""
 
 
-def _shortened(value: object, limit: int = 200) -> str:
+def shortened(value: object, limit: int = 200) -> str:
     """What a learner says, for a record: short, and nothing that a terminal obeys."""
-    text = "".join(letter if letter.isprintable() else " " for letter in str(value)[: limit + 1])
+    said = value if isinstance(value, str) else _described(value)
+    text = "".join(letter if letter.isprintable() else " " for letter in said[: limit + 1])
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _described(value: object) -> str:
+    """A number as it is, and anything else by its type: not every value has a text."""
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 64):
+        return str(value)
+    return f"a value of type {type(value).__name__}"

@@ -9,6 +9,7 @@ The orchestrator knows no world: it is handed a fleet, and reads the loop's cloc
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
@@ -19,12 +20,13 @@ from axon.learning.evaluation import evaluate
 from axon.learning.nets import initial
 from axon.report.records import digest
 from axon.rounds.checkpoint import Checkpoint, Store
+from axon.rounds.collect import NO_ANSWER
 from axon.rounds.cycle import Cycle, Harvest, State
 from axon.rounds.depot import Depot
 from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
 from axon.rounds.settings import Run, Scheme
-from axon.values import RoundRecord, Vector
+from axon.values import DeviceRecord, RoundRecord, Vector
 
 
 class Orchestrator:
@@ -45,7 +47,7 @@ class Orchestrator:
         self._fleet = fleet
         self._scheme = scheme or Scheme()
         self._store = store
-        self._tell: Callable[[Event], None] = listen or (lambda _: None)
+        self._tell = listen
         stock = Shards(dataset.train, run.shard_samples, seed=run.seed)
         self._depot = Depot(run.name, stock, self._scheme.sample, run.seed)
         self._zero_s = 0.0
@@ -93,7 +95,9 @@ class Orchestrator:
                 wanted=wanted,
                 got=len(harvest.vectors),
                 answers=harvest.devices,
-                hint="; ".join(f"{each.device}: {each.reason}" for each in harvest.devices),
+                hint="; ".join(
+                    f"{each.device}: {each.reason or each.status}" for each in harvest.devices
+                ),
             )
         self._state = await self._fleet.aside(self._advance, harvest)
         accuracy, loss = await self._evaluate(number)
@@ -110,21 +114,27 @@ class Orchestrator:
             digest=await self._fleet.aside(digest, self._state.parameters),
         )
         await self._save(record, tuple(peers))
-        self._tell(CycleEnded(record))
+        if self._tell is not None:
+            self._tell(CycleEnded(record))
         return record
 
     def _advance(self, harvest: Harvest) -> State:
         state = self._state
         aggregate = self._scheme.aggregate(harvest.vectors, harvest.weights)
         parameters, step_state = self._scheme.step(state.parameters, aggregate, state.step_state)
-        # From now on it is handed out to others, so nobody may write to it.
-        parameters.setflags(write=False)
-        answered = {
-            device.device: device.answered_s
-            for device in harvest.devices
-            if device.answered_s is not None
-        }
-        return State(state.cycle + 1, parameters, step_state, answered)
+        took_s = {device.device: self._took_s(device) for device in harvest.devices}
+        known = {name: each_s for name, each_s in took_s.items() if each_s is not None}
+        return State(state.cycle + 1, parameters, step_state, known)
+
+    def _took_s(self, device: DeviceRecord) -> float | None:
+        """How long a learner's update took to come, as it is told next time.
+
+        How soon a learner declined says nothing of the way back.
+        """
+        if device.status in ("used", "late"):
+            return device.answered_s
+        gave_up = device.status == "failed" and device.reason == NO_ANSWER
+        return math.inf if gave_up else None
 
     async def _evaluate(self, cycle: int) -> tuple[float | None, float | None]:
         if not self._run.evaluates(cycle):

@@ -9,21 +9,29 @@ from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 from axon import client
-from axon.errors import ConfigurationError
+from axon.errors import AxonError, ConfigurationError, ProtocolError
 from axon.learning.service import SERVICE
 from axon.rounds.collect import LINGER
 from axon.rounds.depot import Depot
 from axon.rounds.fleet import Report
 from axon.rpc.address import Address
 from axon.rpc.calling.callers import caller_for
+from axon.rpc.calling.options import CallOptions
+from axon.rpc.calling.stubs import GenericStub, RemoteFunction
 from axon.values import Order, Samples, Vector
 from axon.worker import Worker
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LONGEST_NAME = 200
+"""In characters; a name stands in every record."""
+
 INTRODUCTION_S = 2.0
-"""How long a device may take to say its name before a cycle goes on without it."""
+"""How long a device may take to say its name before the first cycle goes on without it."""
+
+AGAIN_S = 0.1
+"""How long every later cycle waits for one that has not said it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +84,13 @@ class RemoteFleet:
         if isinstance(addresses, Mapping):
             self._named = {name: self._parsed(where) for name, where in addresses.items()}
         else:
-            self._unnamed = [self._parsed(where) for where in addresses]
+            self._unnamed = list(dict.fromkeys(map(self._parsed, addresses)))
         self._discover = discover
         self._directory: client.Directory | None = None
         self._depot_at: Address | None = None
         self._peers: dict[str, RemotePeer] = {}
+        self._asked: dict[Address, asyncio.Task[str]] = {}
+        self._patience_s = INTRODUCTION_S
 
     def _parsed(self, where: str) -> Address:
         return Address.parse(where, tls=self._hosting.tls is not None).origin
@@ -103,13 +113,17 @@ class RemoteFleet:
                 worker.serving(chosen.host, chosen.port, **chosen.serve_options)
             )
             self._depot_at = serving.address
+            self._peers = {}  # Those of an earlier run know its depot.
+            self._patience_s = INTRODUCTION_S
+            stack.push_async_callback(self._stop_asking)
             if self._discover:
                 self._directory = await stack.enter_async_context(client.watch(access=self._access))
             yield
 
     async def muster(self, cycle: int) -> Mapping[str, RemotePeer]:  # noqa: ARG002
         await self._introduce()
-        addresses = self._named | self._announced()
+        # Whoever is listed stands: anybody on the network can announce a name.
+        addresses = self._announced() | self._named
         if not addresses:
             raise ConfigurationError(
                 "there is no learner to train with",
@@ -119,22 +133,46 @@ class RemoteFleet:
         return self._peers
 
     async def _introduce(self) -> None:
-        """Ask devices that are known by address alone for their names."""
-        pending, self._unnamed = self._unnamed, []
-        answers = await client.gather(
-            {where: self._ask_name(where) for where in pending}, deadline_s=INTRODUCTION_S
-        )
-        for where, name in answers.outcomes.items():
-            if isinstance(name, str):
-                self._named[name] = where
-            else:
-                # Recorded under its address for now, and asked again before the next cycle.
-                self._unnamed.append(where)
+        """Ask devices that are known by address alone for their names.
+
+        One that keeps silent holds up the first cycle, and no later one for more than a moment.
+        """
+        for where in self._unnamed:
+            if where not in self._asked:
+                self._asked[where] = asyncio.ensure_future(self._ask_name(where))
+        if self._asked:
+            await asyncio.wait(self._asked.values(), timeout=self._patience_s)
+        self._patience_s = AGAIN_S
+        # Recorded under their addresses for now, and asked again before the next cycle.
+        self._unnamed = [where for where in self._unnamed if not self._is_named(where)]
+
+    def _is_named(self, where: Address) -> bool:
+        """Whether a device has said its name, which is then known."""
+        if not self._asked[where].done():
+            return False
+        answer = self._asked.pop(where)
+        error = answer.exception()
+        if error is None:
+            # Whoever comes second with a name does not take it from the first.
+            return self._named.setdefault(answer.result(), where) == where
+        if not isinstance(error, AxonError):
+            raise error
+        return False
+
+    async def _stop_asking(self) -> None:
+        asked, self._asked = self._asked, {}
+        for answer in asked.values():
+            answer.cancel()
+        await asyncio.gather(*asked.values(), return_exceptions=True)
 
     async def _ask_name(self, where: Address) -> str:
-        stub = await client.connect(where, way=self._access)
-        described = await getattr(stub, SERVICE).describe()
-        return str(described["name"])
+        # Asked anew after a while: a connection may have been opened to where nobody was.
+        describe = _function(self._access, where, "describe").options(deadline_s=INTRODUCTION_S)
+        described = await describe()
+        name = described.get("name") if isinstance(described, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+            raise ProtocolError(f"{where} does not say its name like a learner")
+        return name
 
     def _announced(self) -> dict[str, Address]:
         known = {str(where): where for where in self._unnamed}
@@ -176,19 +214,23 @@ class RemotePeer:
     def __init__(self, name: str, address: Address, access: client.Access, depot: str) -> None:
         self.name = name
         self.address = address
-        self._access = access
         self._depot = depot
-        self._train: Any = None
+        self._train = _function(access, address, "train")
 
     async def train(self, order: Order, report: Report | None) -> object:
-        if self._train is None:
-            stub = await client.connect(self.address, way=self._access)
-            self._train = getattr(stub, SERVICE).train
         # As long as late answers are counted, and not longer: the device is told to stop then too.
         options: dict[str, Any] = {"deadline_s": order.deadline_s * (1.0 + LINGER)}
         if report is not None:
             options["progress"] = lambda value: _pass_on(value, report)
         return await self._train.options(**options)(replace(order, source=self._depot))
+
+
+def _function(access: client.Access, where: Address, name: str) -> RemoteFunction:
+    """A function of the learner there; looked up when it is called, so that nobody need be there.
+
+    By its path and not as an attribute of a stub, which has whatever the other side says it has.
+    """
+    return RemoteFunction(access, where, f"{SERVICE}/{name}", GenericStub, CallOptions())
 
 
 def _pass_on(value: object, report: Report) -> None:
@@ -209,6 +251,6 @@ class DepotService:
         """The parameters that this cycle starts from."""
         return self._depot.model(run, cycle)
 
-    def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        """`count` shards drawn for this device and cycle."""
-        return self._depot.shards(run, cycle, device, count)
+    def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
+        """`count` shards drawn for the device with this ticket in this cycle."""
+        return self._depot.shards(run, cycle, ticket, count)

@@ -26,6 +26,8 @@ class Run:
     seed: int = 0
     quorum: int | None = None
     """So many good answers end a cycle, and fewer are a failure; None wants all, and needs one."""
+    own_data: bool = False
+    """Whether learners may train on data of their own, the amount of which they alone know."""
     evaluate_every: int = 1
     """In cycles; after the last one it is done in any case. 0 for never."""
 

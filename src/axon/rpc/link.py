@@ -111,17 +111,7 @@ class Shaper:
 
     def flight_s(self) -> float:
         """Draw how long a message that has left takes to arrive; infinite if it never does."""
-        link = self.link
-        if link.loss >= 1.0:
-            return math.inf
-        delay_s = link.latency_s
-        if link.jitter_s > 0.0:
-            delay_s += self._random.uniform(0.0, link.jitter_s)
-        resend_s = RESEND_S
-        while link.loss > 0.0 and self._random.random() < link.loss:
-            delay_s += resend_s
-            resend_s = min(2 * resend_s, LONGEST_RESEND_S)
-        return delay_s
+        return draw_flight_s(self.link, self._random)
 
     async def _fly(self, flight_s: float) -> None:
         own_s = asyncio.get_running_loop().time() + flight_s
@@ -136,6 +126,20 @@ class Shaper:
                 await asyncio.sleep(0)
         finally:
             del self._flying[message]
+
+
+def draw_flight_s(link: Link, random: Random) -> float:
+    """Draw how long a message on that link flies; infinite if it never arrives."""
+    if link.loss >= 1.0:
+        return math.inf
+    delay_s = link.latency_s
+    if link.jitter_s > 0.0:
+        delay_s += random.uniform(0.0, link.jitter_s)
+    resend_s = RESEND_S
+    while link.loss > 0.0 and random.random() < link.loss:
+        delay_s += resend_s
+        resend_s = min(2 * resend_s, LONGEST_RESEND_S)
+    return delay_s
 
 
 async def _sleep_until(when_s: float) -> None:

@@ -1,4 +1,45 @@
-"""A fleet on one machine: virtual time, throttles, link shaping, faults.
+"""Worlds for a run: simulated in virtual time, emulated on one machine, deployed on real devices.
 
-`virtual` is the clock of the simulated world: an hour of schedules runs in the time its code takes.
+    world = axon.testbed.simulated("thesis", seed=7)
+    records = world.run(lambda fleet: Orchestrator(run, dataset, fleet).run())
+
+simulation  one process, virtual time: `charged` compute, `reckoned` links, on the loop of `virtual`
+emulation   a process for each device: `processes` start `device`s, `stressed` by their owners
+deployment  real devices
+catalogue   what devices are like; `activity` what their owners do
+shaping, namespaces, throttle, cgroups    how a machine is made to look like another
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from axon.rounds.remote import Hosting
+    from axon.testbed.catalogue import Device
+    from axon.testbed.deployment import deployed
+    from axon.testbed.emulation import Emulation, emulated
+    from axon.testbed.simulation import simulated
+
+__all__ = ["Device", "Emulation", "Hosting", "deployed", "emulated", "simulated"]
+
+_HOMES = {
+    "Device": "axon.testbed.catalogue",
+    "Emulation": "axon.testbed.emulation",
+    "Hosting": "axon.rounds.remote",
+    "deployed": "axon.testbed.deployment",
+    "emulated": "axon.testbed.emulation",
+    "simulated": "axon.testbed.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Late: behind the worlds stands torch, and virtual time alone needs none of it.
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'axon.testbed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

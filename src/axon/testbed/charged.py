@@ -13,10 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from axon.policies import Trainer
+from axon.testbed.virtual import sleep_until
 from axon.values import Job, TaskSpec, Trained
 
 BatchCost = Callable[[TaskSpec, int], float]
 """Seconds that a batch of so many samples takes on a device."""
+
+HAIR_S = 1e-9
 
 
 class JobPool:
@@ -38,8 +41,9 @@ class JobPool:
 
     def train_all(self) -> None:
         """Train everything that waits."""
+        results = self._trainer(list(self._waiting.values()))
+        # Not before they are trained: an error is then everybody's, and nobody's job is missing.
         waiting, self._waiting = self._waiting, {}
-        results = self._trainer(list(waiting.values()))
         for ticket, trained in zip(waiting, results, strict=True):
             ticket.trained = trained
 
@@ -74,11 +78,11 @@ class ChargedCompute:
         """Train the batches that end by `until_s`, and take as long as the device would."""
         loop = asyncio.get_running_loop()
         batches, took_s = self._fitting(job, until_s - loop.time())
-        ticket = self._pool.submit(replace(job, limit=batches))
+        ticket = self._pool.submit(job if batches == job.batches else replace(job, limit=batches))
         if report is not None:
             report(0, job.batches)
         try:
-            await asyncio.sleep(took_s)
+            await sleep_until(loop.time() + took_s)
             return ticket.result()
         finally:
             self._pool.withdraw(ticket)
@@ -102,5 +106,6 @@ def _whole(available_s: float, each_s: float) -> int:
     """How many whole ones fit; those that take no time all do."""
     if each_s <= 0.0 or math.isinf(available_s):
         return 1 << 62
-    # A hair is forgiven: a sum of floats may pass an exact fit by a rounding.
-    return int(available_s / each_s * (1.0 + 1e-12))
+    # A hair is forgiven: a sum of floats may pass an exact fit by a rounding, and the difference of
+    # two moments late in a long run by more than one.
+    return int((available_s + HAIR_S) / each_s)

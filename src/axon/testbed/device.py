@@ -8,6 +8,7 @@ world is gone, and so is it: a killed orchestrator leaves no process behind.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ async def _main() -> None:
     loop = asyncio.get_running_loop()
     control = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(control), sys.stdin)
-    settings = msgspec.json.decode(await control.readline(), type=DeviceSettings)
+    settings = msgspec.convert(json.loads(await control.readline()), DeviceSettings)
     for reference in settings.tasks:
         load_tasks(reference)
     torch.set_num_threads(1)  # A device is as fast as it is said to be, not as its host has cores.

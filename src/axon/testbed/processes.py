@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from typing import IO
 import msgspec
 
 from axon.errors import ConfigurationError
+from axon.testbed.cgroups import CpuQuota
 from axon.testbed.device import DeviceSettings
 from axon.testbed.namespaces import Namespaces
 
@@ -26,6 +28,7 @@ class DeviceProcess:
         self._spaces = spaces
         self._process: asyncio.subprocess.Process | None = None
         self._log: IO[bytes] | None = None
+        self._quota: CpuQuota | None = None
         self.address = ""
 
     @property
@@ -50,7 +53,8 @@ class DeviceProcess:
             *command, stdin=pipe, stdout=pipe, stderr=self._log
         )
         try:
-            self._tell(msgspec.json.encode(self._settings).decode())
+            # Python's own JSON knows infinity: the rate of a link that nothing limits.
+            self._tell(json.dumps(msgspec.to_builtins(self._settings)))
             async with asyncio.timeout(START_S):
                 self.address = (await self._output.readline()).decode().strip()
         except (TimeoutError, ConnectionError):
@@ -59,6 +63,13 @@ class DeviceProcess:
             raise ConfigurationError(
                 f"the process of {name} did not start: {await self._last_words()}"
             )
+        if self._quota is not None:
+            self._quota.add(self.pid)
+
+    def hold(self, quota: CpuQuota) -> None:
+        """Keep it under a quota, and what takes its place after a crash too."""
+        self._quota = quota
+        quota.add(self.pid)
 
     def tell(self, word: str) -> None:
         """Say something to the device that does not go over its link."""

@@ -13,7 +13,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from axon.errors import ConnectFailed, ConnectionLost
-from axon.rpc.link import Direction, Link, Shaper
+from axon.rpc.link import Direction, Link, draw_flight_s
+from axon.testbed.virtual import sleep_until
 
 T = TypeVar("T")
 
@@ -22,19 +23,22 @@ class ReckonedLink:
     """A device's connection to the orchestrator, both ways, first come first served."""
 
     def __init__(self, link: Link, random: Random) -> None:
-        self._ways = {way: Shaper(link, random, direction=way) for way in ("up", "down")}
-        self._free_s: dict[Direction, float] = {"up": -math.inf, "down": -math.inf}
+        self._link = link
         self._random = random
-        self._open = asyncio.Event()
-        self._open.set()
+        self._free_s: dict[Direction, float] = {"up": -math.inf, "down": -math.inf}
+        self._healed: asyncio.Event | None = None
+        """What messages wait for while the link is cut."""
 
     def cut(self) -> None:
         """Let nothing through any more; what is under way waits."""
-        self._open.clear()
+        if self._healed is None:
+            self._healed = asyncio.Event()
 
     def heal(self) -> None:
         """Let everything through again."""
-        self._open.set()
+        if self._healed is not None:
+            self._healed.set()
+            self._healed = None
 
     async def send(self, direction: Direction, size: int) -> None:
         """Return when so many bytes have arrived."""
@@ -47,21 +51,23 @@ class ReckonedLink:
 
     def _reckon(self, direction: Direction, size: int, ready_s: float) -> float:
         """When a message that is ready then arrives; the link is busy until it has left."""
-        way = self._ways[direction]
-        left_s = max(ready_s, self._free_s[direction]) + way.transmission_s(size)
-        self._free_s[direction] = left_s
-        return left_s + way.flight_s()
+        leaves_s = max(ready_s, self._free_s[direction])
+        leaves_s += size / self._link.bytes_per_s(direction)
+        self._free_s[direction] = leaves_s
+        return leaves_s + draw_flight_s(self._link, self._random)
 
     async def _arrive(self, when_s: float) -> None:
-        if not self._open.is_set():
-            await self._open.wait()
+        if self._healed is not None:
+            await self._wait_for_healing()
         if math.isinf(when_s):
             await asyncio.get_running_loop().create_future()  # Lost: it never arrives.
-        delay_s = when_s - self._now()
-        if delay_s > 0.0:
-            await asyncio.sleep(delay_s)
-        if not self._open.is_set():
-            await self._open.wait()
+        await sleep_until(when_s)
+        if self._healed is not None:
+            await self._wait_for_healing()
+
+    async def _wait_for_healing(self) -> None:
+        while self._healed is not None:
+            await self._healed.wait()
 
     @staticmethod
     def _now() -> float:
@@ -74,13 +80,16 @@ class Host:
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_down = False
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks: dict[asyncio.Task[Any], bool] = {}
+        """Those that serve a call, and whether a crash has ended it: the host may be up again."""
 
     def crash(self) -> None:
         """Go down, and every call to it with it."""
         self.is_down = True
-        for task in tuple(self._tasks):
-            task.cancel()
+        for task, is_lost in self._tasks.items():
+            if not is_lost:
+                self._tasks[task] = True
+                task.cancel()
 
     def start(self) -> None:
         """Come back, with nothing under way."""
@@ -93,12 +102,12 @@ class Host:
             raise ConnectFailed(f"nobody listens at {self.name}")
         task = asyncio.current_task()
         assert task is not None, "a call is awaited by a task"
-        self._tasks[task] = None
+        self._tasks[task] = False
         try:
             return await call
         except asyncio.CancelledError:
             # A crash cancels the call's own task; taken back, it is only the call's end.
-            if self.is_down and task.uncancel() == 0:
+            if self._tasks[task] and task.uncancel() == 0:
                 raise ConnectionLost(f"{self.name} went down") from None
             raise
         finally:

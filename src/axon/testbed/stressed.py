@@ -86,8 +86,8 @@ class StressedSource:
     async def model(self, run: str, cycle: int) -> Vector:
         return await self._beside(self._source.model(run, cycle))
 
-    async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        return await self._beside(self._source.shards(run, cycle, device, count))
+    async def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
+        return await self._beside(self._source.shards(run, cycle, ticket, count))
 
     async def _beside(self, download: Awaitable[T]) -> T:
         wanted, _ = await asyncio.gather(download, download_stressor("downloading", self._fetch))

@@ -13,6 +13,7 @@ refused, and a thread started by other means finds that the loop has gone on wit
 from __future__ import annotations
 
 import asyncio
+import collections
 import heapq
 import itertools
 import math
@@ -32,18 +33,21 @@ class Deadlock(RuntimeError):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time and `time()` tells how long it meant."""
 
-    # Kept by asyncio's own loop; named here because the clock is read off the first timer.
-    _scheduled: list[asyncio.TimerHandle]
-    _clock_resolution: float
+    # Kept by asyncio's own loop; what is ready to run, first come first served.
+    _ready: collections.deque[asyncio.Handle]
+    _stopping: bool
 
     def __init__(self, *, start: float = 0.0) -> None:
-        super().__init__(_Jump(self._advance))
+        super().__init__(_Deaf())
         if not math.isfinite(start):
             self.close()
             raise ValueError(f"virtual time needs a finite start, got {start}")
+        self._now = start
+        # Tuples compare in C, and their numbers keep timers due together in the order of setting.
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._cancelled_timers = 0
         self._timer_numbers = itertools.count()
         self._task_numbers = itertools.count()
-        self._set_clock(start)
 
     def time(self) -> float:
         """Seconds of virtual time."""
@@ -61,10 +65,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise RuntimeError("the event loop is closed")
         if math.isnan(when):
             raise ValueError("a timer cannot be set for NaN")
-        timer = _Timer(when, callback, args, self, context)
-        timer.number = next(self._timer_numbers)
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._timer_numbers), timer))
+        timer._scheduled = True  # type: ignore[attr-defined]  # asyncio's mark of a timer to come
         return timer
 
     def create_task(
@@ -84,18 +87,41 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             "under virtual time compute runs inline: call the function, then charge it with a sleep"
         )
 
+    def _run_once(self) -> None:
+        """Run what is ready; when nothing is, move the clock to the first timer.
+
+        asyncio's own would sleep in a selector in between, and costs several times as much.
+        """
+        ready, timers = self._ready, self._timers
+        if not ready and not self._stopping:
+            self._advance()
+        while timers and timers[0][0] <= self._now:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            # One that was cancelled is let go when it is due.
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
     def _advance(self) -> None:
         """Move the clock to the first timer; one at infinity is no timer."""
-        when = self._scheduled[0].when() if self._scheduled else math.inf
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        when = timers[0][0] if timers else math.inf
         if math.isinf(when):
             raise Deadlock(self._describe_waiting())
-        self._set_clock(when)
+        self._now = max(self._now, when)
 
-    def _set_clock(self, now: float) -> None:
-        self._now = now
-        # asyncio runs timers due before now + resolution. One unit in the last place takes exactly
-        # those due now; a fixed nanosecond would run some early, and none once `now` is large.
-        self._clock_resolution = math.ulp(now)
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:  # noqa: ARG002
+        """Let go of cancelled timers now and then: a time-out that is never due would stay."""
+        self._cancelled_timers += 1
+        if self._cancelled_timers > max(1000, len(self._timers) // 2):
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
 
     def _describe_waiting(self) -> str:
         waiting = sorted(asyncio.all_tasks(self), key=hash)
@@ -120,12 +146,27 @@ def run(main: Coroutine[Any, Any, Result], *, start: float = 0.0) -> Result:
                 task.cancel()
 
 
-class _Jump(selectors.SelectSelector):
-    """A selector that never sleeps: it moves the clock to the end of the sleep and returns."""
+async def sleep_until(when: float) -> None:
+    """Sleep to an exact moment; `asyncio.sleep` of the difference may miss it by a rounding."""
+    loop = asyncio.get_running_loop()
+    if when <= loop.time():
+        return
+    woken = loop.create_future()
+    timer = loop.call_at(when, _wake, woken)
+    try:
+        await woken
+    except asyncio.CancelledError:
+        timer.cancel()
+        raise
 
-    def __init__(self, advance: Callable[[], None]) -> None:
-        super().__init__()
-        self._advance = advance
+
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
+
+
+class _Deaf(selectors.SelectSelector):
+    """A selector that hears nothing, for a loop that never sleeps."""
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         # The first to register is the loop's wake-up pipe, which a loop that never sleeps ignores.
@@ -134,27 +175,6 @@ class _Jump(selectors.SelectSelector):
                 "under virtual time no socket is waited for; use axon.rpc.memory.network"
             )
         return super().register(fileobj, events, data)
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or timeout > 0:
-            self._advance()
-        return []
-
-
-class _Timer(asyncio.TimerHandle):
-    """A timer that orders by time and then by number; a heap alone does not keep ties in order."""
-
-    __slots__ = ("number",)
-    number: int
-    _when: float
-    _scheduled: bool
-
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, _Timer):
-            return NotImplemented
-        if self._when == other._when:
-            return self.number < other.number
-        return self._when < other._when
 
 
 class _Task(asyncio.Task[Result]):

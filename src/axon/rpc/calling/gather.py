@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from axon.errors import AxonError, ConfigurationError, QuorumNotReached
+from axon.failure import Failure
 from axon.rpc.calling.handles import Call, run_blocking
 from axon.rpc.calling.options import UNSET, CallOptions, Unset, time_left
-from axon.values import Failure
 
 
 @dataclass(frozen=True, slots=True)

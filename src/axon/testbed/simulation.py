@@ -227,8 +227,8 @@ class SimulatedLearner:
         await self._download(vector.nbytes)
         return vector
 
-    async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        samples = self._stock.shards(run, cycle, device, count)
+    async def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
+        samples = self._stock.shards(run, cycle, ticket, count)
         await self._download(samples.nbytes)
         return samples
 

@@ -109,7 +109,7 @@ class Emulated:
                 rate = await asyncio.to_thread(host_rate)
                 for name, process in processes.items():
                     share = min(1.0, self._devices[name].flops_per_s / rate)
-                    stack.enter_context(cgroups.CpuQuota(share)).add(process.pid)
+                    process.hold(stack.enter_context(cgroups.CpuQuota(share)))
             fleet = EmulatedFleet(processes, Hosting(host=host, insecure=spaces is not None))
             self._stack = stack.pop_all()
         return fleet

@@ -1,0 +1,240 @@
+"""What `axon train` and `axon run` are told: a recipe's settings as options, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from axon.cli.options import NO_KEY_HINT, InsecureOption, KeyOption, TlsOption, given
+from axon.errors import ConfigurationError
+
+# All that a run needs is imported in the functions that need it, so that `axon --help` is quick.
+if TYPE_CHECKING:
+    from axon.recipes.runner import Keeping
+    from axon.recipes.settings import Recipe
+    from axon.rounds.remote import Hosting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The fields of a `Recipe` that a person sets by hand, under the same names and defaults.
+
+    They are written down again because a recipe's own module brings numpy, and the help should
+    be quick; a test holds the two together.
+    """
+
+    task: Annotated[
+        str, typer.Option(metavar="NAME", help="The net to train, or FILE.py:NAME of your own.")
+    ] = "twonn"
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="What it learns.")] = "digits"
+    world: Annotated[
+        str,
+        typer.Option(
+            metavar="simulated|emulated|deployed",
+            help="Where: in virtual time, in processes, on devices; deployed if hosts are named.",
+        ),
+    ] = "simulated"
+    devices: Annotated[
+        str, typer.Option(metavar="LIST", help="A fleet, or devices: jetson-nano*2,pi-1.")
+    ] = "thesis"
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            "--hosts",
+            metavar="H,...",
+            help="Hosts that run `axon worker`. Repeatable.",
+        ),
+    ] = None
+    discover: Annotated[bool, typer.Option(help="Also take devices that announce themselves.")] = (
+        False
+    )
+    allocator: Annotated[
+        str, typer.Option(metavar="NAME", help="How much each learner does: open, equal:60.")
+    ] = "open"
+    selector: Annotated[
+        str, typer.Option(metavar="NAME", help="Who takes part: everyone, some:0.5.")
+    ] = "everyone"
+    aggregator: Annotated[
+        str, typer.Option(metavar="NAME", help="How many updates become one.")
+    ] = "weighted-mean"
+    step: Annotated[
+        str, typer.Option(metavar="NAME", help="How the model takes it up: replace, momentum:0.9.")
+    ] = "replace"
+    codec: Annotated[str, typer.Option(metavar="NAME", help="How updates are packed.")] = "plain"
+    own_data: Annotated[
+        bool, typer.Option("--own-data", help="Let devices train on data of their own.")
+    ] = False
+    partition: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="How data are dealt out to keep: iid, dirichlet:0.3; not if empty."
+        ),
+    ] = ""
+    activity: Annotated[
+        str, typer.Option(metavar="NAME", help="What owners do meanwhile: idle, heated:0.5.")
+    ] = "idle"
+    cpu: Annotated[
+        str, typer.Option(metavar="duty|quota", help="How processors are slowed, emulated.")
+    ] = "duty"
+    links: Annotated[
+        str,
+        typer.Option(metavar="shaped|namespaces|none", help="How links are slowed, emulated."),
+    ] = "shaped"
+    deadline_s: Annotated[
+        float, typer.Option("--deadline", metavar="S", help="Seconds that a cycle may take.")
+    ] = 2.0
+    cycles: Annotated[int, typer.Option(metavar="N", help="How many in all.")] = 10
+    passes: Annotated[int, typer.Option(metavar="N", help="Passes over a share in a cycle.")] = 1
+    shard_samples: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Samples in a shard; as fits the data set if left out."),
+    ] = None
+    batch_size: Annotated[int, typer.Option(metavar="N", help="Samples in a batch.")] = 32
+    optimiser: Annotated[
+        str | None, typer.Option(metavar="NAME", help="As fits the task if left out.")
+    ] = None
+    learning_rate: Annotated[
+        float | None, typer.Option(metavar="X", help="As fits the optimiser if left out.")
+    ] = None
+    momentum: Annotated[float, typer.Option(metavar="X", help="Of the learners' SGD.")] = 0.0
+    quorum: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Good answers that end a cycle; all if left out."),
+    ] = None
+    evaluate_every: Annotated[
+        int, typer.Option(metavar="N", help="Cycles between two tests of the model; 0 for none.")
+    ] = 1
+    seed: Annotated[int, typer.Option(metavar="N", help="Of all that is left to chance.")] = 0
+    name: Annotated[str, typer.Option(metavar="NAME", help="What the run is kept under.")] = "run"
+
+    def given(self, context: typer.Context) -> dict[str, Any]:
+        """Those that stand on the command line, as a recipe's table has them."""
+        table = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if given(context, field.name)
+        }
+        if "hosts" in table:
+            words = ",".join(self.hosts or ()).split(",")
+            table["hosts"] = [host.strip() for host in words if host.strip()]
+        return _in_its_world(table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """Where a run is kept, how it shows itself, and how real devices reach it."""
+
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep records, settings and model there.")
+    ] = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Keep the checkpoint there: a file, or postgresql://user@host/db."
+        ),
+    ] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the run kept there was left.")
+    ] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each cycle's record as a line of JSON.")
+    ] = False
+    key: KeyOption = None
+    tls: TlsOption = None
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST[:PORT]",
+            help="Where devices fetch from this machine; if left out, as they need it.",
+        ),
+    ] = None
+    insecure: InsecureOption = False
+
+    def hosting(self, recipe: Recipe) -> Hosting:
+        """Where the orchestrator offers its data to real devices."""
+        from axon.rounds.remote import Hosting
+        from axon.rpc.address import Address
+
+        tls = None if self.tls is None else str(self.tls)
+        hosting = Hosting(key=self.key, tls=tls, insecure=self.insecure)
+        if recipe.world != "deployed":
+            return hosting
+        if self.listen is not None:
+            where = Address.parse(self.listen, port=0)
+        else:
+            hosts = [Address.parse(host, tls=tls is not None) for host in recipe.hosts]
+            near = not recipe.discover and all(host.is_loopback for host in hosts)
+            where = Address("127.0.0.1" if near else "0.0.0.0", 0)  # noqa: S104  (with a key)
+        if not (where.is_loopback or self.key or self.insecure):
+            raise ConfigurationError(
+                "devices on other machines fetch their data from this one, which needs a key",
+                hint=NO_KEY_HINT,
+            )
+        return replace(hosting, host=where.host, port=where.port)
+
+
+def recipe_from_table(table: Mapping[str, Any]) -> Recipe:
+    """The recipe of a table in which hosts may stand for the deployed world."""
+    from axon.recipes.settings import recipe_from
+
+    return recipe_from(_in_its_world(table))
+
+
+def _in_its_world(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Who names devices means to train on them, unless another world is asked for."""
+    if "world" not in table and (table.get("hosts") or table.get("discover")):
+        return {**table, "world": "deployed"}
+    return dict(table)
+
+
+def taken_up(table: Mapping[str, Any], keeping: Keeping) -> Recipe:
+    """The recipe to run: the table's, or on resuming the one that is kept there.
+
+    A kept run goes on as it began. Raises `ConfigurationError` for settings of the table that say
+    otherwise; the number of cycles alone may change.
+    """
+    wanted = recipe_from_table(_named(table, keeping))
+    saved = _saved(wanted.name, keeping) if keeping.resume else None
+    if saved is None:
+        return wanted
+    chosen = sorted(set(table) - {"cycles"})
+    changed = [name for name in chosen if getattr(wanted, name) != getattr(saved, name)]
+    if changed:
+        raise ConfigurationError(
+            f"run {saved.name} was begun with other settings: "
+            + ", ".join(f"{name} = {getattr(saved, name)!r}" for name in changed),
+            hint="leave them out to go on as it began, or begin a run of another name",
+        )
+    return replace(saved, cycles=wanted.cycles) if "cycles" in table else saved
+
+
+def _named(table: Mapping[str, Any], keeping: Keeping) -> dict[str, Any]:
+    """A folder knows which run it keeps."""
+    from axon.recipes.runner import CONFIGURATION
+    from axon.recipes.settings import read_recipe
+
+    kept = None if keeping.out is None else keeping.out / CONFIGURATION
+    if keeping.resume and "name" not in table and kept is not None and kept.exists():
+        return {**table, "name": read_recipe(kept).name}
+    return dict(table)
+
+
+def _saved(name: str, keeping: Keeping) -> Recipe | None:
+    """What the run of that name began with; None where nothing is kept."""
+    from contextlib import closing
+
+    from axon.recipes.runner import CHECKPOINT, begun_as
+    from axon.rounds.checkpoint import open_store
+
+    where = keeping.store
+    if where is None and keeping.out is not None and (keeping.out / CHECKPOINT).exists():
+        where = str(keeping.out / CHECKPOINT)
+    if where is None:
+        return None
+    with closing(open_store(where)) as store:
+        return begun_as(store, name)

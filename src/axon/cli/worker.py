@@ -1,0 +1,190 @@
+"""`axon worker`: this device's learner, offered to orchestrators."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from axon.cli.options import NO_KEY_HINT, InsecureOption, KeyOption, TlsOption, require_torch, takes
+from axon.errors import ConfigurationError
+
+# Torch, and the worker with all that it brings, are imported in the functions that need them, so
+# that `axon --help` is quick.
+if TYPE_CHECKING:
+    from axon.values import Samples
+    from axon.worker import Worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """What `axon worker` is told."""
+
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What it is called; the host's if left out.")
+    ] = None
+    host: Annotated[str, typer.Option(metavar="H", help="Where to listen.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 for any.")] = 8000
+    key: KeyOption = None
+    tls: TlsOption = None
+    insecure: InsecureOption = False
+    memory: Annotated[
+        float | None,
+        typer.Option(metavar="MB", help="What training may fill; what is free if left out."),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Threads to train with; all if left out.")
+    ] = None
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz", help="Samples of its own: arrays inputs and labels, maybe scale."
+        ),
+    ] = None
+    task: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REF", help="A file or module of your own tasks. Repeatable."),
+    ] = None
+    announce: Annotated[
+        bool, typer.Option("--announce/--no-announce", help="Tell the local network.")
+    ] = True
+
+
+@takes(WorkerOptions)
+def worker(_context: typer.Context, options: WorkerOptions) -> None:
+    """Let orchestrators train on this device, until SIGTERM or Ctrl-C.
+
+    Example: axon worker --host 0.0.0.0 --key axon-keys/axon.key
+    """
+    require_torch()
+    _check_open(options)
+    data = None if options.data is None else own_samples(options.data)
+    if sys.stderr.isatty():
+        typer.echo("axon: loading torch, which takes a moment", err=True)
+    else:
+        from axon.rpc.serving.logs import setup_logging
+
+        setup_logging()
+    _serve(options, data)
+
+
+def _check_open(options: WorkerOptions) -> None:
+    from axon.rpc.address import Address
+
+    if options.key is None and not options.insecure and not Address(options.host).is_loopback:
+        raise ConfigurationError(
+            f"{options.host} can be reached from other machines and has no key", hint=NO_KEY_HINT
+        )
+
+
+def _serve(options: WorkerOptions, data: Samples | None) -> None:
+    import torch
+
+    from axon import client
+    from axon.devices.memory import available_bytes
+    from axon.learning.compute import ThreadCompute
+    from axon.learning.learner import Abilities, Learner
+    from axon.learning.loop import LoopTrainer
+    from axon.learning.service import SERVICE, LearnerService
+    from axon.learning.tasks import load_tasks
+
+    for reference in options.task or ():
+        load_tasks(reference)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    memory = available_bytes() if options.memory is None else _in_bytes(options.memory)
+    access = client.access(key=options.key, tls=options.tls, reconnect_s=0.0)
+    device = _telling_worker(options.name)
+    compute = ThreadCompute(LoopTrainer())
+    learner = Learner(device.name, compute, Abilities(data=data, memory_bytes=memory))
+    device.service(LearnerService(learner, access), SERVICE, executor="inline")
+    try:
+        device.run(**_serve_options(options))
+    finally:
+        compute.close()
+
+
+def _serve_options(options: WorkerOptions) -> dict[str, Any]:
+    return {
+        "host": options.host,
+        "port": options.port,
+        "key": options.key,
+        "tls": options.tls,
+        "insecure": options.insecure,
+        # By default only where other machines could reach it.
+        "announce": None if options.announce else False,
+    }
+
+
+def _telling_worker(name: str | None) -> Worker:
+    """A worker that prints its address once it can be reached."""
+    from collections.abc import AsyncIterator
+    from contextlib import asynccontextmanager
+
+    from axon.worker import Serving, Worker
+
+    class Telling(Worker):
+        @asynccontextmanager
+        async def serving(self, *arguments: Any, **options: Any) -> AsyncIterator[Serving]:
+            async with super().serving(*arguments, **options) as serving:
+                typer.echo(f"{self.name} can be trained on at {serving.address}")
+                yield serving
+
+    return Telling(name)
+
+
+def _in_bytes(megabytes: float) -> int:
+    if not 0 < megabytes < 1e12:
+        raise ConfigurationError(f"--memory must be above 0 MB, got {megabytes:g}")
+    return int(megabytes * 1e6)
+
+
+def own_samples(path: Path) -> Samples:
+    """The samples of an .npz file: `inputs`, one whole number of `labels` each, maybe a `scale`."""
+    import numpy as np
+
+    from axon.values import Samples
+
+    arrays = _arrays(path)
+    missing = [name for name in ("inputs", "labels") if name not in arrays]
+    if missing:
+        raise ConfigurationError(
+            f"{path} has no array {' and '.join(missing)}, only {', '.join(arrays) or 'nothing'}"
+        )
+    inputs, labels, scale = arrays["inputs"], arrays["labels"], arrays.get("scale", np.ones(()))
+    if inputs.dtype.kind not in "fiub" or labels.dtype.kind not in "iu" or labels.ndim != 1:
+        raise ConfigurationError(
+            f"{path} needs numbers as inputs and a row of whole numbers as labels, "
+            f"got {inputs.dtype} and {labels.dtype} of shape {labels.shape}"
+        )
+    if scale.size != 1 or scale.dtype.kind not in "fiu" or not np.isfinite(scale).all():
+        raise ConfigurationError(f"{path}: scale must be one finite number")
+    if not len(labels):
+        raise ConfigurationError(f"{path} has no samples")
+    return Samples(inputs, labels, float(scale.reshape(-1)[0]))
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    import zipfile
+    import zlib
+
+    import numpy as np
+
+    try:
+        with path.open("rb") as file:
+            # Without pickles, which would run the code of whoever made the file.
+            stored = np.load(file, allow_pickle=False)
+            names = getattr(stored, "files", None)
+            if names is None:
+                raise ValueError("it holds one array without a name")
+            return {name: stored[name] for name in names}
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ConfigurationError(
+            f"{path} is no .npz file of plain arrays: {error}",
+            hint="make it with numpy.savez(path, inputs=..., labels=...)",
+        ) from error

@@ -1,0 +1,249 @@
+"""`axon train`: what it makes of its options, what it prints, keeps and takes up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axon.cli.recipes import Settings, Surroundings, taken_up
+from axon.errors import ConfigurationError, QuorumNotReached
+from axon.recipes import runner
+from axon.recipes.runner import Keeping
+from axon.recipes.settings import Recipe, read_recipe
+from axon.report.records import read
+from tests.cli.scenes import SMALL, Shell
+
+FILES = {"records.jsonl", "run.toml", "checkpoint.sqlite", "model.npz"}
+
+
+def test_options_are_a_recipes_fields_with_the_same_defaults() -> None:
+    recipe = dataclasses.asdict(Recipe())
+    own_devices = recipe.pop("device")  # A table of tables, which only a file can hold.
+    assert own_devices == {}
+    options = {field.name: field.default for field in dataclasses.fields(Settings)}
+    assert options == recipe | {"hosts": None}
+
+
+def test_a_cycle_is_a_line_and_the_end_a_table(shell: Shell) -> None:
+    ended = shell("train", *SMALL)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert [line.split("  ")[0] for line in lines[:2]] == ["cycle 1/2", "cycle 2/2"]
+    assert "4 batches" in lines[0]
+    assert lines[2].split() == [
+        "DEVICE", "USED", "BATCHES", "LATE", "DECLINED", "REFUSED", "FAILED"
+    ]  # fmt: skip
+    assert lines[3].split() == ["jetson-nano", "2", "4", "0", "0", "0", "0"]
+    assert lines[4].split() == ["pi-1", "2", "4", "0", "0", "0", "0"]
+    assert lines[5].startswith("accuracy 0.")
+    assert lines[5].endswith("s in the simulated world; not kept")
+
+
+def test_json_is_the_records_and_nothing_else(shell: Shell, tmp_path: Path) -> None:
+    ended = shell("train", *SMALL, "--json", "--out", tmp_path / "a")
+    assert ended.out == (tmp_path / "a" / "records.jsonl").read_text()
+    assert [json.loads(line)["cycle"] for line in ended.out.splitlines()] == [1, 2]
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(
+    shell: Shell, tmp_path: Path
+) -> None:
+    def records(name: str, seed: int) -> bytes:
+        shell("train", "--world", "simulated", *SMALL, "--seed", seed, "--out", tmp_path / name)
+        return (tmp_path / name / "records.jsonl").read_bytes()
+
+    first = records("a", 7)
+    assert first.count(b"\n") == 2
+    assert records("b", 7) == first
+    assert records("c", 8) != first
+
+
+def test_resuming_what_is_complete_changes_nothing(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    assert shell("train", *SMALL, "--out", out).code == 0
+    before = {name: (out / name).read_bytes() for name in FILES}
+    ended = shell("train", "--out", out, "--resume")
+    assert ended.code == 0
+    assert f"after 2 cycles, {read(out / 'records.jsonl')[-1].ended_s:.2f} s" in ended.out
+    assert {name: (out / name).read_bytes() for name in FILES} == before
+
+
+def test_resuming_with_more_cycles_is_as_if_there_had_been_no_pause(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell("train", *SMALL, "--name", "long", "--cycles", 4, "--out", tmp_path / "whole")
+    shell("train", *SMALL, "--name", "long", "--out", tmp_path / "parts")
+    # The folder knows the name and the settings of its run.
+    ended = shell("train", "--cycles", 4, "--out", tmp_path / "parts", "--resume")
+    assert [line.split("  ")[0] for line in ended.out.splitlines()[:2]] == [
+        "cycle 3/4",
+        "cycle 4/4",
+    ]
+    whole, parts = ((tmp_path / name / "records.jsonl").read_bytes() for name in ("whole", "parts"))
+    assert whole == parts
+
+
+def test_resuming_where_nothing_was_saved_starts_from_the_beginning(
+    shell: Shell, tmp_path: Path
+) -> None:
+    ended = shell("train", *SMALL, "--out", tmp_path / "new", "--resume")
+    assert (ended.code, ended.out.splitlines()[0][:9]) == (0, "cycle 1/2")
+
+
+def test_resuming_otherwise_than_begun_names_what_differs(shell: Shell, tmp_path: Path) -> None:
+    shell("train", *SMALL, "--out", tmp_path)
+    ended = shell(
+        "train", "--out", tmp_path, "--resume", "--seed", 3, "--devices", "pair", "--deadline", 9
+    )
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("axon: run run was begun with other settings: deadline_s = 2.0, se")
+    assert "devices" not in ended.err
+
+
+def test_a_run_that_is_there_is_not_begun_again(shell: Shell, tmp_path: Path) -> None:
+    shell("train", *SMALL, "--out", tmp_path)
+    ended = shell("train", *SMALL, "--out", tmp_path)
+    assert ended.code == 7
+    assert "--resume" in ended.err
+
+
+def test_a_store_keeps_a_run_too(shell: Shell, tmp_path: Path) -> None:
+    where = f"sqlite:///{tmp_path}/runs.db"
+    assert where in shell("train", *SMALL, "--store", where, "--name", "one").out
+    ended = shell("train", "--store", where, "--name", "one", "--resume", "--cycles", 3)
+    assert ended.out.startswith("cycle 3/3")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--task", "nonn"], "no net is called 'nonn'"),
+        (["--dataset", "letters"], "no data set 'letters'"),
+        (["--devices", "toaster"], "'toaster'"),
+        (["--deadline", "-1"], "deadline_s must be"),
+        (["--cycles", "0"], "cycles must be"),
+        (["--world", "mars"], "mars"),
+        (["--cpu", "half"], "half"),
+        (["--allocator", "unfair"], "no allocator is called 'unfair'"),
+        (["--optimiser", "guess"], "no optimiser is called 'guess'"),
+        (["--codec", "morse"], "no codec 'morse'"),
+        (["--hosts", ",", "--world", "deployed"], "at least one device"),
+        (["--resume"], "nothing to resume"),
+        (["--hosts", "pi.local"], "pass --key"),
+        (["--discover"], "pass --key"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_meant_is_one_line(words: list[str], part: str, shell: Shell) -> None:
+    ended = shell("train", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("axon: ")
+    assert ended.err.count("\n") == 1
+    assert part in ended.err
+
+
+def test_a_mistake_does_not_take_the_folder(shell: Shell, tmp_path: Path) -> None:
+    assert shell("train", *SMALL, "--task", "nonn", "--out", tmp_path).code == 2
+    assert shell("train", *SMALL, "--out", tmp_path).code == 0
+
+
+def test_the_list_shows_what_the_tables_know(shell: Shell) -> None:
+    ended = shell("train", "--list")
+    assert ended.code == 0
+    for name in ("twonn", "digits", "jetson-nano", "thesis", "weighted-mean", "half", "adam"):
+        assert name in ended.out.replace(",", " ").split()
+
+
+def test_without_torch_it_says_what_to_install(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for command in (["train"], ["run", "x.toml"], ["worker"], ["bench"]):
+        ended = shell(*command)
+        assert ended.code == 2
+        assert ended.err == "axon: learning needs torch (pip install 'axon-edge[learn]')\n"
+
+
+@pytest.fixture
+def instead(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], list[Recipe]]:
+    """Let a run end with an error; gives the recipes it was asked for."""
+    asked: list[Recipe] = []
+
+    def arrange(error: BaseException) -> list[Recipe]:
+        def run_recipe(recipe: Recipe, *arguments: Any, **keywords: Any) -> None:
+            asked.append(recipe)
+            raise error
+
+        monkeypatch.setattr(runner, "run_recipe", run_recipe)
+        return asked
+
+    return arrange
+
+
+def test_an_interrupt_says_how_to_go_on(
+    shell: Shell, instead: Callable[[BaseException], list[Recipe]]
+) -> None:
+    instead(KeyboardInterrupt())
+    ended = shell("train", "--out", "my runs", "--seed", 4)
+    assert ended.code == 130
+    assert ended.err == ("axon: interrupted; go on with: axon train --resume --out 'my runs'\n")
+    assert shell("train", "--seed", 4).err == ""
+    assert shell("train", "--store", "runs.db").err.endswith(" --store runs.db --name run\n")
+
+
+def test_too_few_answers_are_one_line_with_names_and_reasons(
+    shell: Shell, instead: Callable[[BaseException], list[Recipe]]
+) -> None:
+    instead(QuorumNotReached(wanted=2, got=0, hint="pi-1: cannot be reached; pi-2: no \x1b[2Jtime"))
+    ended = shell("train")
+    assert (ended.code, ended.err.count("\n")) == (6, 1)
+    assert "pi-1: cannot be reached; pi-2: no [2Jtime" in ended.err
+
+
+def test_hosts_mean_the_deployed_world(
+    shell: Shell, instead: Callable[[BaseException], list[Recipe]]
+) -> None:
+    asked = instead(KeyboardInterrupt())
+    shell("train", "--host", "127.0.0.1:1", "--hosts", "localhost:2, 127.0.0.1:3")
+    shell("train", "--hosts", "127.0.0.1:1", "--world", "simulated")
+    assert (asked[0].world, asked[1].world) == ("deployed", "simulated")
+    assert asked[0].hosts == ("127.0.0.1:1", "localhost:2", "127.0.0.1:3")
+
+
+@pytest.mark.parametrize(
+    ("around", "hosts", "expected"),
+    [
+        ({}, ("127.0.0.1:8000", "localhost"), ("127.0.0.1", 0)),
+        ({"key": Path("k")}, ("127.0.0.1:8000",), ("127.0.0.1", 0)),
+        ({"key": Path("k")}, ("127.0.0.1:8000", "pi.local"), ("0.0.0.0", 0)),
+        ({"insecure": True}, ("pi.local",), ("0.0.0.0", 0)),
+        ({"listen": "10.0.0.7:99", "key": Path("k")}, ("127.0.0.1",), ("10.0.0.7", 99)),
+        ({"listen": "127.0.0.1"}, ("pi.local",), ("127.0.0.1", 0)),
+    ],
+)
+def test_devices_fetch_from_where_they_can_reach(
+    around: dict[str, Any], hosts: tuple[str, ...], expected: tuple[str, int]
+) -> None:
+    hosting = Surroundings(**around).hosting(Recipe(world="deployed", hosts=hosts))
+    assert (hosting.host, hosting.port) == expected
+
+
+def test_an_open_port_needs_a_key() -> None:
+    with pytest.raises(ConfigurationError, match="axon keys new"):
+        Surroundings(listen="0.0.0.0").hosting(Recipe(world="deployed", hosts=("127.0.0.1",)))
+
+
+def test_a_kept_run_goes_on_for_as_many_cycles_as_it_began_with(tmp_path: Path) -> None:
+    keeping = Keeping(out=tmp_path, resume=True)
+    begun = Recipe(devices="pair", allocator="equal:2", cycles=1, name="mine")
+    runner.run_recipe(begun, keeping)
+    assert read_recipe(tmp_path / "run.toml") == begun
+    assert taken_up({}, keeping) == begun
+    assert taken_up({"cycles": 3}, keeping) == dataclasses.replace(begun, cycles=3)
+    assert taken_up({"devices": "pair"}, keeping) == begun

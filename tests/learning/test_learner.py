@@ -1,0 +1,381 @@
+"""A learner's errand in virtual time: what it decides, declines, sends and remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from axon.compression.codecs import codec
+from axon.learning.learner import MARGIN, TRAINING_COPIES, Abilities, Learner
+from axon.learning.loop import train
+from axon.learning.nets import initial
+from axon.testbed.virtual import run
+from axon.values import (
+    Capability,
+    Declined,
+    Job,
+    Order,
+    Samples,
+    Share,
+    TaskCost,
+    TaskSpec,
+    Trained,
+    Update,
+    Vector,
+)
+
+SPEC = TaskSpec(net="twonn", inputs=(4,), classes=3, batch_size=10)
+MODEL = np.ones(1000, np.float32)
+"""4000 bytes; the computes here do not look at it."""
+SHARD_SAMPLES = 20
+SHARD_BYTES = SHARD_SAMPLES * (4 * 4 + 8)
+SHARDS = 50
+
+
+def samples_of(count: int) -> Samples:
+    return Samples(np.arange(count * 4, dtype=np.float32).reshape(count, 4), np.arange(count) % 3)
+
+
+@dataclass
+class SteadyCompute:
+    """Takes the same time over every batch, and really trains nothing."""
+
+    batch_s: float
+    jobs: list[Job] = field(default_factory=list)
+
+    async def train(
+        self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
+    ) -> Trained:
+        self.jobs.append(job)
+        time, done = asyncio.get_running_loop().time, 0
+        while done < job.batches and time() + self.batch_s <= until_s:
+            await asyncio.sleep(self.batch_s)
+            done += 1
+        seen = min(done * job.spec.batch_size, len(job.samples) * job.passes)
+        return Trained(parameters=job.start + 0.5, batches=done, samples=seen, loss=0.25)
+
+
+@dataclass
+class SlowSource:
+    """A link that carries so many bytes a second down."""
+
+    bytes_per_s: float
+    asked: list[int] = field(default_factory=list)
+
+    async def model(self, run: str, cycle: int) -> Vector:
+        await asyncio.sleep(MODEL.nbytes / self.bytes_per_s)
+        return MODEL
+
+    async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
+        self.asked.append(count)
+        drawn = samples_of(count * SHARD_SAMPLES)
+        await asyncio.sleep(drawn.nbytes / self.bytes_per_s)
+        return drawn
+
+
+def order_of(shards: int | None, **changes: Any) -> Order:
+    made = Order(
+        run="run",
+        cycle=1,
+        device="pi",
+        spec=SPEC,
+        share=Share(shards=shards, passes=changes.pop("passes", 1)),
+        cost=TaskCost(model_bytes=MODEL.nbytes, shard_bytes=SHARD_BYTES),
+        shard_samples=SHARD_SAMPLES,
+        shards=SHARDS,
+        deadline_s=2.0,
+        seed=7,
+    )
+    return replace(made, **changes)
+
+
+def do(
+    order: Order, learner: Learner, source: SlowSource | None = None
+) -> tuple[Update | Declined, float]:
+    """The answer, and when it was handed back."""
+
+    async def main() -> tuple[Update | Declined, float]:
+        answer = await learner.train(order, source or SlowSource(1e6))
+        return answer, asyncio.get_running_loop().time()
+
+    return run(main())
+
+
+def update_of(answer: Update | Declined) -> Update:
+    assert isinstance(answer, Update), answer
+    return answer
+
+
+def reason_of(answer: Update | Declined) -> str:
+    assert isinstance(answer, Declined), answer
+    return answer.reason
+
+
+GRID = [
+    (batch_s, link, shards)
+    for batch_s, link in itertools.product((0.001, 0.05, 0.3), (4e3, 1e4, 1e6))
+    for shards in (None, 10, SHARDS)
+]
+
+
+@pytest.mark.parametrize(("batch_s", "link", "shards"), GRID)
+def test_whatever_the_rates_there_is_time_left_to_upload(
+    batch_s: float, link: float, shards: int | None
+) -> None:
+    compute = SteadyCompute(batch_s)
+    learner = Learner("pi", compute)
+    for cycle in (1, 2, 3):
+        answer, at_s = do(order_of(shards, cycle=cycle), learner, SlowSource(link))
+        if isinstance(answer, Update):
+            assert at_s + MODEL.nbytes / link <= 2.0 * (1 - MARGIN) + 1e-9
+            assert answer.halted == (answer.batches < compute.jobs[-1].batches)
+
+
+def test_a_halted_update_counts_what_was_really_trained() -> None:
+    # 0.4 s down and 0.4 s up, and 0.048 s for a shard: 1.96 - 0.8 - 0.48 leaves 6 batches of 0.1 s.
+    answer, at_s = do(order_of(10), Learner("pi", SteadyCompute(0.1)), SlowSource(1e4))
+    update = update_of(answer)
+    assert (update.shards, update.batches, update.samples, update.halted) == (10, 6, 60, True)
+    assert at_s == pytest.approx(0.4 + 0.48 + 0.6)
+
+
+def test_a_share_that_is_done_in_time_is_not_halted_and_tells_its_timings() -> None:
+    answer, _ = do(order_of(2, passes=3), Learner("pi", SteadyCompute(0.01)), SlowSource(1e4))
+    update = update_of(answer)
+    assert (update.shards, update.batches, update.samples) == (2, 12, 120)
+    assert not update.halted
+    assert update.timings is not None
+    assert update.timings.download_s == pytest.approx(0.4 + 2 * 0.048)
+    assert update.timings.train_s == pytest.approx(0.12)
+    np.testing.assert_array_equal(update.payload["parameters"], MODEL + 0.5)
+
+
+def test_who_decides_for_itself_keeps_its_timings() -> None:
+    answer, _ = do(order_of(None), Learner("pi", SteadyCompute(0.01)))
+    assert update_of(answer).timings is None
+
+
+@dataclass
+class Noting:
+    """Takes a fixed number of shards, and notes by what it could have decided."""
+
+    wanted: int = 3
+    heard: list[tuple[Capability, float]] = field(default_factory=list)
+
+    def __call__(self, capability: Capability, cost: TaskCost, deadline_s: float) -> int:
+        self.heard.append((capability, deadline_s))
+        return self.wanted
+
+
+def test_the_first_time_it_decides_by_a_trial_and_then_by_its_last_cycle() -> None:
+    compute, allocate = SteadyCompute(0.01), Noting()
+    learner = Learner("pi", compute, Abilities(allocate=allocate))
+    do(order_of(None), learner)
+    # One batch to warm up and the 8 of the trial, then the share.
+    assert [job.batches for job in compute.jobs] == [1, 8, 6]
+    (first, left_s) = allocate.heard[0]
+    assert first.shards_per_s == pytest.approx(10 / 0.01 / SHARD_SAMPLES)
+    assert first.bytes_per_s == pytest.approx(1e6)
+    assert left_s == pytest.approx(2.0 * (1 - MARGIN) - 0.09)
+
+    compute.batch_s = 0.04
+    do(order_of(None, cycle=2), learner, SlowSource(1e5))
+    assert [job.batches for job in compute.jobs[3:]] == [6]
+    (still_fast, left_s) = allocate.heard[1]
+    assert still_fast.shards_per_s == pytest.approx(first.shards_per_s)
+    assert still_fast.bytes_per_s == pytest.approx(1e6)
+    assert left_s == 2.0 * (1 - MARGIN)
+
+    do(order_of(None, cycle=3), learner, SlowSource(1e5))
+    slower = allocate.heard[2][0]
+    assert slower.shards_per_s == pytest.approx(10 / 0.04 / SHARD_SAMPLES)
+    assert slower.bytes_per_s == pytest.approx(1e5)
+
+
+def test_a_trial_of_a_slow_device_is_cut_short() -> None:
+    compute, allocate = SteadyCompute(0.03), Noting()
+    _, at_s = do(order_of(None), Learner("pi", compute, Abilities(allocate=allocate)))
+    # A twentieth of 2 s: 0.03 s to warm up, and two batches of 0.03 s more.
+    assert allocate.heard[0][0].shards_per_s == pytest.approx(10 / 0.03 / SHARD_SAMPLES)
+    assert at_s == pytest.approx(0.09 + 6 * 0.03 + 0.004 + 3 * SHARD_BYTES / 1e6)
+
+
+def test_never_more_shards_than_exist_or_than_memory_holds() -> None:
+    greedy = Noting(wanted=10**6)
+    source = SlowSource(1e9)
+    do(order_of(None), Learner("pi", SteadyCompute(1e-6), Abilities(allocate=greedy)), source)
+    shard_memory = SHARD_BYTES + SHARD_SAMPLES * 4 * 4
+    room = TRAINING_COPIES * MODEL.nbytes + 7 * shard_memory
+    for memory in (room, room + shard_memory - 1):
+        abilities = Abilities(allocate=greedy, memory_bytes=memory)
+        do(order_of(None), Learner("pi", SteadyCompute(1e-6), abilities), source)
+    assert source.asked == [SHARDS, 7, 7]
+
+
+def test_no_memory_is_a_reason() -> None:
+    bytes_needed = TRAINING_COPIES * MODEL.nbytes + SHARD_BYTES + SHARD_SAMPLES * 4 * 4
+    enough = Learner("pi", SteadyCompute(0.01), Abilities(memory_bytes=bytes_needed))
+    assert update_of(do(order_of(1), enough)[0]).shards == 1
+    assert "2 shards need 0 MB" in reason_of(do(order_of(2), enough)[0])
+    short = Learner("pi", SteadyCompute(0.01), Abilities(memory_bytes=bytes_needed - 1))
+    source = SlowSource(1e6)
+    answer, at_s = do(order_of(None), short, source)
+    assert "the model and 1 shards need" in reason_of(answer)
+    # It was known before anything was fetched.
+    assert (at_s, source.asked) == (0.0, [])
+
+
+def test_no_time_is_a_reason() -> None:
+    slow = Learner("pi", SteadyCompute(0.9))
+    assert "not one shard can be trained within 2 s" in reason_of(do(order_of(None), slow)[0])
+    stuck = Learner("pi", SteadyCompute(5.0))
+    assert "no batch could be trained within 2 s" in reason_of(do(order_of(None), stuck)[0])
+    assert "no batch could be trained within 2 s" in reason_of(do(order_of(1), stuck)[0])
+
+
+def test_an_empty_share_and_one_that_cannot_be_are_reasons() -> None:
+    for data in (None, samples_of(40)):
+        learner = Learner("pi", SteadyCompute(0.01), Abilities(data=data))
+        assert reason_of(do(order_of(0), learner)[0]) == "its share is empty"
+    learner = Learner("pi", SteadyCompute(0.01))
+    answer, _ = do(order_of(SHARDS + 1), learner)
+    assert reason_of(answer) == f"{SHARDS + 1} shards were asked for, there are {SHARDS}"
+
+
+class InlineCompute:
+    """Trains for real, at no cost in virtual time."""
+
+    async def train(
+        self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
+    ) -> Trained:
+        return train(job)
+
+
+def test_an_unknown_net_and_an_unknown_codec_are_reasons() -> None:
+    learner = Learner("pi", InlineCompute())
+    for share in (None, 1):
+        strange = order_of(share, spec=replace(SPEC, net="somebody-elses"))
+        assert "no net is called 'somebody-elses'" in reason_of(do(strange, learner)[0])
+    answer, _ = do(order_of(1, codec="zip"), Learner("pi", SteadyCompute(0.01)))
+    assert answer == Declined(run="run", cycle=1, device="pi", reason=reason_of(answer))
+    assert "no codec 'zip'" in reason_of(answer)
+
+
+def test_own_data_are_not_downloaded_and_are_drawn_when_fewer_are_wanted() -> None:
+    compute, source, data = SteadyCompute(0.001), SlowSource(1e6), samples_of(90)
+    learner = Learner("pi", compute, Abilities(data=data))
+    for shards in (None, 5, SHARDS + 9):
+        update = update_of(do(order_of(shards), learner, source)[0])
+        assert compute.jobs[-1].samples is data
+        assert (update.shards, update.samples) == (5, 90)
+    drawn = []
+    for cycle in (1, 1, 2):
+        update = update_of(do(order_of(2, cycle=cycle), learner, source)[0])
+        assert (update.shards, update.samples) == (2, 40)
+        drawn.append(compute.jobs[-1].samples.inputs[:, 0].tolist())
+    assert drawn[0] == drawn[1] != drawn[2]
+    for rows in drawn:
+        assert len(set(rows)) == 40
+        assert set(rows) <= set(data.inputs[:, 0].tolist())
+    assert source.asked == []
+
+
+def test_given_up_it_keeps_more_for_the_way_back_and_less_once_it_is_not_needed() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    handed_s = [do(order_of(SHARDS, passes=9), learner)[1]]
+    for cycle in range(2, 9):
+        order = order_of(SHARDS, cycle=cycle, passes=9, previous_s=math.inf)
+        handed_s.append(do(order, learner)[1])
+    # Twice as much each time, up to half of the deadline, and never so much that nothing is done.
+    assert handed_s == sorted(handed_s, reverse=True)
+    assert handed_s[0] > 1.9
+    assert handed_s[-1] == pytest.approx(0.96, abs=0.03)
+    for cycle in range(9, 20):
+        last_s = do(order_of(SHARDS, cycle=cycle, passes=9), learner)[1]
+    assert last_s > 1.9
+
+
+def test_after_a_cycle_it_knows_how_long_its_upload_takes() -> None:
+    """A link with a fast way down and a way up that takes a whole second."""
+    learner, upload_s = Learner("pi", SteadyCompute(0.01)), 1.0
+    update, at_s = do(order_of(SHARDS), learner)
+    assert at_s + upload_s > 2.0
+    halted_s = 2.0 * (1 - MARGIN) - upload_s
+    order = order_of(SHARDS, cycle=2, previous_s=at_s + upload_s)
+    update, at_s = do(order, learner)
+    assert update_of(update).halted
+    assert halted_s - 0.01 <= at_s <= halted_s + 1e-9
+    assert learner.paces[SPEC].upload_s == pytest.approx(upload_s)
+
+    # A refusal came back at once, and says nothing of how long an update would have taken.
+    reason_of(do(order_of(0, cycle=3, previous_s=at_s + upload_s), learner)[0])
+    _, at_s = do(order_of(SHARDS, cycle=4, previous_s=0.01), learner)
+    assert at_s <= halted_s + 1e-9
+
+
+def test_an_answer_that_never_arrived_teaches_nothing() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    do(order_of(1), learner)
+    do(order_of(1, cycle=2, previous_s=None), learner)
+    assert learner.paces[SPEC].upload_s == 0.0
+
+
+def test_a_task_is_known_apart_from_another() -> None:
+    allocate = Noting()
+    compute = SteadyCompute(0.01)
+    learner = Learner("pi", compute, Abilities(allocate=allocate))
+    other = replace(SPEC, learning_rate=0.2)
+    do(order_of(None), learner)
+    compute.batch_s = 0.02
+    do(order_of(None, spec=other), learner)
+    do(order_of(None, cycle=2), learner)
+    rates = [capability.shards_per_s for capability, _ in allocate.heard]
+    assert rates == pytest.approx([50.0, 25.0, 50.0])
+    assert set(learner.paces) == {SPEC, other}
+
+
+def real_order(shards: int | None, **changes: Any) -> Order:
+    return order_of(shards, cost=TaskCost(model_bytes=1, shard_bytes=SHARD_BYTES), **changes)
+
+
+class RealSource(SlowSource):
+    """Hands out a model that can be trained."""
+
+    def __init__(self) -> None:
+        super().__init__(1e9)
+        self.start = initial(SPEC, 3)
+        self.start.setflags(write=False)
+
+    async def model(self, run: str, cycle: int) -> Vector:
+        return self.start
+
+
+def test_a_trial_leaves_the_model_and_torchs_randomness_alone() -> None:
+    source = RealSource()
+    before, random = source.start.tobytes(), torch.random.get_rng_state()
+    told = update_of(do(real_order(3), Learner("pi", InlineCompute()), source)[0])
+    free = Learner("pi", InlineCompute(), Abilities(allocate=Noting(wanted=3)))
+    tried = update_of(do(real_order(None), free, source)[0])
+    assert source.start.tobytes() == before
+    assert torch.equal(torch.random.get_rng_state(), random)
+    # What the trial learnt is nowhere in the update.
+    assert told.payload["parameters"].tobytes() == tried.payload["parameters"].tobytes()
+    assert told.loss == tried.loss
+
+
+def test_an_update_in_half_precision_is_the_plain_one_within_a_thousandth_of_the_change() -> None:
+    source, learner = RealSource(), Learner("pi", InlineCompute())
+    plain = update_of(do(real_order(3), learner, source)[0]).payload["parameters"]
+    payload = update_of(do(real_order(3, codec="half"), learner, source)[0]).payload
+    decoded = codec("half").decode(payload, source.start)
+    largest = np.abs(plain - source.start).max()
+    assert largest > 0
+    np.testing.assert_allclose(decoded, plain, rtol=0, atol=largest / 1000)

@@ -1,0 +1,155 @@
+"""Recipes as values and as TOML: what goes out comes back, and what cannot be meant is named."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from axon.errors import ConfigurationError
+from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
+
+text = st.text(st.characters(codec="utf-8"), max_size=20)
+whole = st.integers(1, 2**31)
+finite = st.floats(-1e300, 1e300)
+entry = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | text
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "task": text,
+    "dataset": text,
+    "world": st.sampled_from(["simulated", "emulated", "deployed"]),
+    "devices": text,
+    "device": st.dictionaries(
+        text,
+        st.dictionaries(text, entry | st.dictionaries(text, entry, max_size=3), max_size=3),
+        max_size=3,
+    ),
+    "hosts": st.lists(text, max_size=3).map(tuple),
+    "discover": st.booleans(),
+    "allocator": text,
+    "selector": text,
+    "aggregator": text,
+    "step": text,
+    "codec": text,
+    "own_data": st.booleans(),
+    "partition": text,
+    "activity": text,
+    "cpu": st.sampled_from(["duty", "quota"]),
+    "links": st.sampled_from(["shaped", "namespaces", "none"]),
+    "deadline_s": st.floats(1e-9, 1e300),
+    "cycles": whole,
+    "passes": whole,
+    "shard_samples": st.none() | whole,
+    "batch_size": whole,
+    "optimiser": st.none() | text,
+    "learning_rate": st.none() | finite,
+    "momentum": finite,
+    "quorum": st.none() | whole,
+    "evaluate_every": st.integers(0, 100),
+    "seed": st.integers(-(2**63), 2**63 - 1),
+    "name": text,
+}
+
+
+def test_every_field_is_tried() -> None:
+    assert set(FIELDS) == {field.name for field in fields(Recipe)}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.fixed_dictionaries(FIELDS))
+def test_a_recipe_comes_back_from_toml(tmp_path_factory: Any, given_fields: dict[str, Any]) -> None:
+    recipe = Recipe(**given_fields)
+    path = tmp_path_factory.getbasetemp() / "recipe.toml"
+    path.write_bytes(to_toml(recipe).encode())
+    assert read_recipe(path) == recipe
+
+
+def test_toml_as_a_person_would_write_it() -> None:
+    recipe = Recipe(
+        hosts=("pi.local", "nano.local:8000"),
+        device={"my pi": {"like": "pi-1", "link": {"loss": 0.5, "up_bytes_per_s": math.inf}}},
+        seed=7,
+    )
+    lines = to_toml(recipe).splitlines()
+    assert 'hosts = ["pi.local", "nano.local:8000"]' in lines
+    assert "seed = 7" in lines
+    assert "discover = false" in lines
+    assert not any(line.startswith(("quorum", "optimiser")) for line in lines)
+    assert lines[-3:] == [
+        '[device."my pi"]',
+        'like = "pi-1"',
+        "link = { loss = 0.5, up_bytes_per_s = inf }",
+    ]
+
+
+def test_what_a_file_leaves_out_has_its_default(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("cycles = 3\ndeadline_s = 2\n")
+    assert read_recipe(path) == Recipe(cycles=3)
+    assert recipe_from({}) == Recipe()
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ({"cycels": 3, "seeds": 1}, r"unknown setting cycels, seeds .*cycles"),
+        ({"cycles": "3"}, r"`int`, got `str`.*cycles"),
+        ({"cycles": 2.5}, "cycles"),
+        ({"deadline_s": "soon"}, "deadline_s"),
+        ({"hosts": "pi.local"}, "hosts"),
+        ({"hosts": ["pi.local", 3]}, r"hosts\[1\]"),
+        ({"device": {"pi": 3}}, "device"),
+        ({"world": "imagined"}, "world"),
+        ({"cpu": "turbo"}, "cpu"),
+        ({"links": "string"}, "links"),
+        ({"discover": 1}, "discover"),
+        ({"cycles": 0}, "cycles must be .* at least 1, got 0"),
+        ({"passes": 0}, "passes must be .* at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be .* at least 1, got 0"),
+        ({"shard_samples": 0}, "shard_samples must be .* at least 1, got 0"),
+        ({"evaluate_every": -1}, "evaluate_every must be .* at least 0, got -1"),
+        ({"deadline_s": 0}, "deadline_s must be .* above 0, got 0"),
+        ({"deadline_s": math.inf}, "deadline_s must be .* got inf"),
+    ],
+)
+def test_an_entry_that_cannot_be_is_named(table: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        recipe_from(table)
+
+
+def test_a_world_that_is_none_is_refused_in_python_too() -> None:
+    with pytest.raises(ConfigurationError, match=r"'imagined' .*simulated, emulated or deployed"):
+        Recipe(world="imagined")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("content", [b"cycles = ", b"\xff\xfe", b"cycles = 1\ncycles = 2"])
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"broken\.toml is not TOML"):
+        read_recipe(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot read .*none\.toml: No such file"):
+        read_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "chosen", "wanted"),
+    [
+        ("digits", None, 50),
+        ("mnist", None, 500),
+        ("synthetic:0.3", None, 50),
+        ("somebody-elses", None, 50),
+        ("mnist", 20, 20),
+    ],
+)
+def test_shards_are_as_chosen_or_as_fits_the_data(
+    dataset: str, chosen: int | None, wanted: int
+) -> None:
+    assert Recipe(dataset=dataset, shard_samples=chosen).samples_in_shard == wanted

@@ -1,0 +1,111 @@
+"""The world that a recipe asks for, built and not yet entered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from axon.data.datasets import load
+from axon.errors import ConfigurationError
+from axon.recipes.settings import Recipe
+from axon.recipes.worlds import devices_of, is_own_task, world_of
+from axon.testbed.catalogue import device
+from axon.testbed.deployment import Deployed
+from axon.testbed.emulation import Emulated
+from axon.testbed.simulation import Simulated
+
+
+def test_each_world_is_of_its_own_kind() -> None:
+    assert isinstance(world_of(Recipe()), Simulated)
+    assert isinstance(world_of(Recipe(world="emulated")), Emulated)
+    assert isinstance(world_of(Recipe(world="deployed", hosts=("pi.local",))), Deployed)
+
+
+def test_devices_come_from_the_catalogue_or_from_the_recipe() -> None:
+    assert set(devices_of(Recipe(devices="pi-1*2,jetson-nano"))) == {
+        "pi-1-1",
+        "pi-1-2",
+        "jetson-nano",
+    }
+    own = Recipe(devices="ignored", device={"mine": {"like": "pi-1", "flops_per_s": 1e9}})
+    assert list(devices_of(own)) == ["mine"]
+    assert devices_of(own)["mine"].flops_per_s == 1e9
+    assert devices_of(own)["mine"].link == device("pi-1").link
+
+
+@pytest.mark.parametrize(
+    ("recipe", "complaint"),
+    [
+        (Recipe(devices="nobody"), "no device or fleet is called 'nobody'"),
+        (Recipe(device={"mine": {"like": "nobody"}}), "no device is called 'nobody'"),
+        (Recipe(device={"mine": {"like": "pi-1", "flop": 1}}), "no field 'flop'"),
+        (Recipe(world="deployed"), "at least one device"),
+        (Recipe(activity="asleep"), "no activity is called 'asleep'.*heated:0.5"),
+        (Recipe(activity="idle:1"), "no activity is called 'idle:1'"),
+        (Recipe(activity="heated:very"), "heated takes a number, got 'very'"),
+        (Recipe(activity="heated:0"), "heat .* got 0"),
+        (Recipe(partition="unfair"), "unfair"),
+        (Recipe(world="emulated", partition="unfair"), "unfair"),
+        (Recipe(world="emulated", partition="iid", dataset="nothing"), "'nothing'"),
+    ],
+)
+def test_what_cannot_be_built_is_named(recipe: Recipe, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        world_of(recipe)
+
+
+def test_real_devices_are_not_dealt_data() -> None:
+    recipe = Recipe(world="deployed", hosts=("pi.local",), partition="iid")
+    with pytest.raises(ConfigurationError, match=r"bring their own data .*axon worker --data"):
+        world_of(recipe)
+
+
+def test_dealt_data_are_the_whole_set_and_the_same_whatever_the_order_of_devices() -> None:
+    devices = ["jetson-nano", "pi-1", "pi-2"]
+
+    def owned(order: list[str]) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+        world = world_of(Recipe(devices=",".join(order), partition="dirichlet:0.5", seed=4))
+        assert isinstance(world, Simulated)
+        learners = world.fleet.learners
+        parts = {name: one.learner._own.data for name, one in learners.items()}
+        return {name: part.inputs for name, part in parts.items() if part is not None}
+
+    forwards, backwards = owned(devices), owned(devices[::-1])
+    assert set(forwards) == set(devices)
+    for name, inputs in forwards.items():
+        np.testing.assert_array_equal(inputs, backwards[name])
+    assert sum(map(len, forwards.values())) == len(load("digits").train)
+
+
+def test_without_a_partition_nobody_owns_data() -> None:
+    world = world_of(Recipe())
+    assert isinstance(world, Simulated)
+    assert {one.learner._own.data for one in world.fleet.learners.values()} == {None}
+
+
+def test_habits_depend_on_the_seed_and_the_device_alone() -> None:
+    def habits(seed: int, devices: str) -> dict[str, object]:
+        world = world_of(Recipe(activity="heated:0.5", devices=devices, seed=seed))
+        assert isinstance(world, Simulated)
+        return {name: one._activity for name, one in world.fleet.learners.items()}
+
+    first = habits(1, "pi-1,pi-2,pi-3")
+    assert None not in first.values()
+    assert habits(1, "pi-3,pi-1") == {name: first[name] for name in ("pi-1", "pi-3")}
+    assert any(habits(seed, "pi-1,pi-2,pi-3") != first for seed in (2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("task", "own"),
+    [
+        ("twonn", False),
+        ("two-conv", False),
+        ("tasks.py", True),
+        ("tasks.py:pixels", True),
+        ("package.module", True),
+        ("package.module:pixels", True),
+        ("folder/tasks.py", True),
+    ],
+)
+def test_a_task_of_ones_own_is_known_by_its_spelling(task: str, own: bool) -> None:
+    assert is_own_task(task) is own
