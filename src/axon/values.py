@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axon.errors import ConfigurationError
-from axon.failure import Failure  # noqa: F401  (one of the nouns, for whoever reads them here)
+from axon.failure import Failure as Failure  # noqa: PLC0414  (one of the nouns, told here)
 from axon.seeds import Name
 
 Vector: TypeAlias = NDArray[np.float32]

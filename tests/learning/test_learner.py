@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
