@@ -101,9 +101,15 @@ def overheads_s(addresses: dict[str, str], spec: TaskSpec, cycles: int) -> list[
     return found
 
 
+def random_bytes(size: int) -> bytes:
+    """Bytes that are really there."""
+    return stream(2, "bench round").bytes(size)
+
+
 def copy_s(size: int) -> float:
     """Seconds to copy so many bytes over a loopback socket, into memory that is there already."""
-    data, room = bytearray(size), bytearray(size)
+    # Random, because pages of zeros that were never written to are all the same one.
+    data, room = random_bytes(size), bytearray(size)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def receive() -> None:

@@ -105,6 +105,7 @@ class Cycles:
             cycles=cycles + 1,
             deadline_s=60.0,
             shard_samples=SAMPLES,
+            own_data=True,
             evaluate_every=0,
         )
         marks: list[float] = []
