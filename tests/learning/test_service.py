@@ -248,8 +248,10 @@ def test_an_order_and_its_update_travel_and_progress_comes_back(transport: str, 
 
     async def scene(remote: Any, learner: FakeLearner) -> None:
         assert (await remote.describe())["name"] == "pi"
-        options = {"progress": reports.append, "deadline_s": 10.0}
-        waiting = asyncio.ensure_future(_awaited(remote.train.options(**options)(order_of(3))))
+        # Asked before the order is there: a question may overtake it.
+        following = asyncio.ensure_future(_followed(remote.watch("t3"), reports))
+        order = order_of(3, ticket="t3")
+        waiting = asyncio.ensure_future(_awaited(remote.train.options(deadline_s=10.0)(order)))
         await begun(learner, "run/3 began")
         async with asyncio.timeout(10):
             while not reports:  # noqa: ASYNC110  (it comes over the network)
@@ -258,6 +260,7 @@ def test_an_order_and_its_update_travel_and_progress_comes_back(transport: str, 
         update, wanted = await waiting, update_of(order_of(3))
         assert replace(update, payload={}) == replace(wanted, payload={})
         np.testing.assert_array_equal(update.payload["parameters"], wanted.payload["parameters"])
+        await following
         with pytest.raises(RemoteError, match="this is pi, not nano") as caught:
             await remote.train(order_of(1, device="nano"))
         assert isinstance(caught.value, ValueError)
@@ -268,6 +271,12 @@ def test_an_order_and_its_update_travel_and_progress_comes_back(transport: str, 
 
 async def _awaited(call: Any) -> Any:
     return await call
+
+
+async def _followed(call: Any, reports: list[object]) -> None:
+    async for report in call:
+        # One by one: the test looks at them while they come.
+        reports += [report]
 
 
 @both_transports

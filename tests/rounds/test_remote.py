@@ -22,7 +22,6 @@ from axon.rpc.address import Address
 from axon.rpc.discovery.mdns import Announcement
 from axon.testbed import virtual
 from axon.values import Order, RoundRecord
-from axon.worker import progress
 from tests.rounds.worlds import DATASET, NAMES, NANO, NetworkScene, address_of, update_for, world_of
 
 
@@ -54,14 +53,6 @@ def test_a_whole_run_gives_the_same_model_as_in_the_simulated_world() -> None:
 
 def test_two_runs_are_the_same_in_every_record() -> None:
     assert NetworkScene().play() == NetworkScene().play()
-
-
-def test_learners_tell_how_far_they_are() -> None:
-    scene = NetworkScene(cycles=1)
-    scene.play()
-    told = [event for event in scene.events if isinstance(event, LearnerProgress)]
-    assert {event.device for event in told} == set(NAMES)
-    assert {(event.done, event.total) for event in told} == {(0, 4)}
 
 
 def test_a_partition_of_the_network_costs_one_learner_and_one_cycle() -> None:
@@ -354,13 +345,16 @@ def test_a_worker_that_is_no_learner_has_failed(kind: type) -> None:
 
 def test_progress_that_is_no_progress_is_not_passed_on() -> None:
     async def train(order: Order) -> Any:
-        for value in (None, "x", (1,), (1, 2, 3), (2, 1), (-1, 5), (True, 5), (1.0, 2), [1, 2]):
-            progress(value)
-            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.9)
         return fit(order)
 
+    class Babbling(Hostile):
+        async def watch(self, ticket: str) -> AsyncIterator[Any]:
+            for value in (None, "x", (1,), (1, 2, 3), (2, 1), (-1, 5), (True, 5), (1.0, 2), [1, 2]):
+                yield value
+
     scene = NetworkScene({"pi-1": address_of("pi-1")}, cycles=1)
-    scene.services["pi-1"] = Hostile({"name": "pi-1"}, train)
+    scene.services["pi-1"] = Babbling({"name": "pi-1"}, train)
     (record,) = scene.play("pi-1")
     assert statuses(record) == {"pi-1": "used"}
     told = [event for event in scene.events if isinstance(event, LearnerProgress)]

@@ -66,20 +66,24 @@ def split(vector: Tensor, layout: Layout) -> dict[str, Tensor]:
 
 def join(tensors: list[Tensor]) -> Vector:
     """Tensors one after the other as a fresh vector."""
-    if not tensors:
-        return np.empty(0, np.float32)
-    with torch.no_grad():
-        flat = torch.cat([tensor.reshape(-1).to(torch.float32) for tensor in tensors])
-    joined: Vector = flat.numpy()
+    # In memory of numpy's, which asks for huge pages: of a large model the first touch costs most.
+    joined = np.empty(sum(tensor.numel() for tensor in tensors), np.float32)
+    at = 0
+    for tensor in tensors:
+        joined[at : at + tensor.numel()] = tensor.detach().reshape(-1).cpu().numpy()
+        at += tensor.numel()
     return joined
 
 
 def pour(vector: Vector, layout: Layout, tensors: list[Tensor]) -> None:
     """Overwrite tensors that lie as the layout says."""
     check_size(vector, layout)
-    with torch.no_grad():
-        for tensor, part in zip(tensors, split(aligned(vector), layout).values(), strict=True):
-            tensor.copy_(part)
+    at = 0
+    for tensor in tensors:
+        # Through numpy: what arrives may be read-only, and torch warns of that.
+        part = vector[at : at + tensor.numel()].reshape(tensor.shape)
+        tensor.detach().numpy()[...] = part
+        at += tensor.numel()
 
 
 def aligned(vector: Vector) -> Tensor:

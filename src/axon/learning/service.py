@@ -7,17 +7,21 @@ worker.service(LearnerService(learner, access), "learner")
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from axon import client
+from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.learner import Answer, Report, Source
 from axon.rpc.address import Address
-from axon.rpc.executors import current
 from axon.values import Declined, Order, Samples, Update, Vector
 from axon.version import __version__
 
 SERVICE = "learner"
 """The name under which a worker offers its learner."""
+
+OVERTAKEN_S = 2.0
+"""How long a question after an order's progress waits for the order."""
 
 
 class RemoteSource:
@@ -66,6 +70,8 @@ class LearnerService:
         self._sources: dict[str, RemoteSource] = {}
         self._busy: asyncio.Task[Answer] | None = None
         self._run = ""
+        self._watched = ""
+        self._progress: tuple[int, int] | None = None
 
     def describe(self) -> dict[str, Any]:
         """What an orchestrator may know of this learner before it gives it an order."""
@@ -81,8 +87,8 @@ class LearnerService:
                 return _declined(order, f"busy with run {self._run}")
             await _end(self._busy)
         source = self._source(order.source)
-        self._run = order.run
-        task = asyncio.ensure_future(self._learner.train(order, source, _reporting()))
+        self._run, self._watched, self._progress = order.run, order.ticket, None
+        task = asyncio.ensure_future(self._learner.train(order, source, self._note))
         self._busy = task
         try:
             # A task of its own, so that a newer order can end it without ending this call.
@@ -96,19 +102,32 @@ class LearnerService:
             if self._busy is task:
                 self._busy = None
 
+    async def watch(self, ticket: str) -> AsyncIterator[tuple[int, int]]:
+        """The batches done and to do of the order with that ticket, until it is done.
+
+        A call of its own, because an answer that comes behind reports comes slower, and an update
+        may be large. It may overtake the order that it asks after, and waits for it then.
+        """
+        told = None
+        for _ in range(round(OVERTAKEN_S / REPORT_EVERY_S)):
+            if self._watched == ticket:
+                break
+            await asyncio.sleep(REPORT_EVERY_S)
+        while self._watched == ticket and self._busy is not None:
+            if self._progress is not None and self._progress != told:
+                told = self._progress
+                yield told
+            await asyncio.sleep(REPORT_EVERY_S)
+
+    def _note(self, done: int, total: int) -> None:
+        self._progress = (done, total)
+
     def _source(self, address: str) -> RemoteSource:
         if address not in self._sources:
             Address.parse(address)
             # One orchestrator at a time; a restarted one may have another port.
             self._sources = {address: RemoteSource(address, self._access)}
         return self._sources[address]
-
-
-def _reporting() -> Report:
-    """Tells the caller how far training is; the thread that trains does not know of the call."""
-    running = current.get()
-    assert running is not None, "an order is served by a call"
-    return lambda done, total: running.report((done, total))
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from axon.data.datasets import Dataset
@@ -95,9 +95,7 @@ class Orchestrator:
                 wanted=wanted,
                 got=len(harvest.vectors),
                 answers=harvest.devices,
-                hint="; ".join(
-                    f"{each.device}: {each.reason or each.status}" for each in harvest.devices
-                ),
+                hint=_reasons(harvest.devices),
             )
         self._state = await self._fleet.aside(self._advance, harvest)
         accuracy, loss = await self._evaluate(number)
@@ -163,3 +161,12 @@ class Orchestrator:
 
     def _clock_s(self) -> float:
         return asyncio.get_running_loop().time() - self._zero_s
+
+
+def _reasons(devices: Sequence[DeviceRecord], most: int = 8) -> str:
+    """Why those who were not used were not, for one line."""
+    failed = [each for each in devices if each.status != "used"]
+    told = [f"{each.device}: {each.reason or each.status}" for each in failed[:most]]
+    if len(failed) > most:
+        told.append(f"and {len(failed) - most} more")
+    return "; ".join(told)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 from axon import client
 from axon.errors import AxonError, ConfigurationError, ProtocolError
+from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.service import SERVICE
 from axon.rounds.collect import LINGER
 from axon.rounds.depot import Depot
@@ -216,13 +217,27 @@ class RemotePeer:
         self.address = address
         self._depot = depot
         self._train = _function(access, address, "train")
+        self._watch = _function(access, address, "watch")
 
     async def train(self, order: Order, report: Report | None) -> object:
         # As long as late answers are counted, and not longer: the device is told to stop then too.
-        options: dict[str, Any] = {"deadline_s": order.deadline_s * (1.0 + LINGER)}
-        if report is not None:
-            options["progress"] = lambda value: _pass_on(value, report)
-        return await self._train.options(**options)(replace(order, source=self._depot))
+        limit_s = order.deadline_s * (1.0 + LINGER)
+        call = self._train.options(deadline_s=limit_s)(replace(order, source=self._depot))
+        if report is None:
+            return await call
+        follower = asyncio.ensure_future(self._follow(order.ticket, limit_s, report))
+        try:
+            return await call
+        finally:
+            follower.cancel()
+
+    async def _follow(self, ticket: str, limit_s: float, report: Report) -> None:
+        """Pass progress on; that there is none is nobody's loss, and the order tells why."""
+        with suppress(AxonError):
+            async for value in self._watch.options(deadline_s=limit_s)(ticket):
+                _pass_on(value, report)
+                # Whoever reports faster than that waits: it would only take time from the others.
+                await asyncio.sleep(REPORT_EVERY_S / 2)
 
 
 def _function(access: client.Access, where: Address, name: str) -> RemoteFunction:
