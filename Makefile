@@ -6,13 +6,14 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check lint types layers fast system bench fuzz clean
+.PHONY: help demo hello test check lint types layers fast system bench fuzz clean
 
 help:
-	@echo "make demo    set up, then run the two-process hello and a bulk transfer"
+	@echo "make demo    set up, then train one model on four unequal devices, emulated here"
+	@echo "make hello   set up the least there is, then let two processes talk to one another"
 	@echo "make test    set up, then lint, types, layers and all tests"
 	@echo "make check   the quick part of it (no system or slow tests)"
-	@echo "make bench   RPC beside gRPC, Pyro5, RPyC and raw sockets"
+	@echo "make bench   calls beside gRPC and others, simulation and cycles beside the bare maths"
 	@echo "make fuzz    a minute of fuzzing with atheris"
 
 .venv/.base: pyproject.toml constraints.txt
@@ -21,15 +22,22 @@ help:
 	$(PIP) --editable .
 	@touch $@
 
+.venv/.learn: .venv/.base
+	$(PIP) --editable '.[learn]'
+	@touch $@
+
 .venv/.dev: .venv/.base
 	$(PIP) --editable '.[dev,learn,zstd]'
-	@touch $@
+	@touch $@ .venv/.learn
 
 .venv/.bench: .venv/.base
 	$(PIP) --editable '.[bench]'
 	@touch $@
 
-demo: .venv/.base
+demo: .venv/.learn
+	$(BIN)/python examples/deadline/main.py
+
+hello: .venv/.base
 	$(BIN)/python examples/hello/main.py
 
 test: lint types layers .venv/.dev
@@ -53,8 +61,10 @@ fast: .venv/.dev
 system: .venv/.dev
 	$(BIN)/python -m pytest -m 'system or slow'
 
-bench: .venv/.bench
+bench: .venv/.bench .venv/.learn
 	$(BIN)/python benchmarks/bench_rpc.py
+	$(BIN)/python benchmarks/bench_simulation.py
+	$(BIN)/python benchmarks/bench_round.py
 
 fuzz: .venv/.dev
 	$(PIP) atheris

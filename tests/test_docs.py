@@ -64,7 +64,7 @@ def axon(*arguments: str) -> list[str]:
 
 
 def test_the_taste_in_the_readme(tmp_path: Path) -> None:
-    serve, call = blocks("README.md")[:2]
+    serve, call = (block for block in blocks("README.md") if "simple_hello" in block)
     with worker(serve, tmp_path):
         assert run([sys.executable, "-W", "error", "-c", call], tmp_path) == "Hello John!!\n"
         row = re.search(r"`(curl [^`]*)`", (ROOT / "README.md").read_text())
@@ -99,6 +99,49 @@ def test_two_machines(tmp_path: Path) -> None:
         assert refused.returncode == 5
         assert refused.stderr.count("\n") == 1
         assert "key" in refused.stderr
+
+
+def test_the_taste_of_training_in_the_readme_is_the_guides(tmp_path: Path) -> None:
+    taste = blocks("README.md")[0]
+    assert taste in blocks("docs/learning.md")
+    lines = run([sys.executable, "-W", "error", "-c", taste], tmp_path).splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4", "5"]
+    assert lines[-1].count("'used'") == 4
+
+
+def test_the_guide_to_training(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "fleet.toml").write_text(blocks("docs/learning.md", "toml")[0])
+    text = (ROOT / "docs/learning.md").read_text()
+    typed = re.findall(r"^(axon [^#\n]*)", "".join(blocks("docs/learning.md", "")), re.MULTILINE)
+    typed += re.findall(r"`(axon train --task [^`]*)`", text) + [
+        "axon run fleet.toml",
+        "axon bench",
+    ]
+    # Those for several machines are typed in other tests, with hosts that exist.
+    here = [words.split() for words in typed if not re.search("--host|keys|--discover", words)]
+    assert len(here) == 9
+    for words in here:
+        run(axon(*words[1:]), tmp_path, OMP_NUM_THREADS="1")
+    assert (tmp_path / "runs/a/records.jsonl").read_text().count("\n") == 20
+    loading = next(block for block in blocks("docs/learning.md") if "model.npz" in block)
+    run([sys.executable, "-W", "error", "-c", loading], tmp_path)
+
+
+def test_the_deadline_example() -> None:
+    command = [sys.executable, "-W", "error", "examples/deadline/main.py", "--cycles", "3"]
+    told = run(command, ROOT, AXON_LOG="off", OMP_NUM_THREADS="1")
+    assert told.count("cycle  3") == 2
+    shares, deadline = (
+        re.search(rf"{name}.*", told.split("scheme")[1]) for name in ("equal", "by")
+    )
+    assert shares is not None
+    assert deadline is not None
+
+
+def test_the_own_example() -> None:
+    told = run([sys.executable, "-W", "error", "examples/own/main.py"], ROOT)
+    assert told.count("jetson-nano 20") == 12
 
 
 def test_the_hello_example() -> None:

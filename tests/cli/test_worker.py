@@ -114,7 +114,10 @@ def test_a_real_worker_is_trained_on_and_stops_when_told(own: bool, tmp_path: Pa
         line = worker.stdout.readline()
         assert line.startswith("pi can be trained on at http://127.0.0.1:")
         trained = subprocess.run(
-            command("train", "--hosts", line.split()[-1], "--cycles", 2, "--json", "--deadline", 3),
+            command(
+                *("train", "--hosts", line.split()[-1], "--cycles", 2, "--json", "--deadline", 3),
+                *(["--own-data"] if own else []),
+            ),
             capture_output=True,
             text=True,
             timeout=50,

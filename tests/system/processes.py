@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -190,6 +191,8 @@ class Life:
 
 
 def _live(recipe: Recipe, out: Path, telling: Connection) -> None:
+    # A life takes seconds; one that hangs says where, and ends.
+    faulthandler.dump_traceback_later(40, exit=True)
     began = False
 
     def hear(event: Event) -> None:
