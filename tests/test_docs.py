@@ -109,15 +109,14 @@ def test_the_taste_of_training_in_the_readme_is_the_guides(tmp_path: Path) -> No
     assert lines[-1].count("'used'") == 4
 
 
+@pytest.mark.timeout(180)
 def test_the_guide_to_training(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "fleet.toml").write_text(blocks("docs/learning.md", "toml")[0])
     text = (ROOT / "docs/learning.md").read_text()
     typed = re.findall(r"^(axon [^#\n]*)", "".join(blocks("docs/learning.md", "")), re.MULTILINE)
-    typed += re.findall(r"`(axon train --task [^`]*)`", text) + [
-        "axon run fleet.toml",
-        "axon bench",
-    ]
+    typed += re.findall(r"`(axon train --task [^`]*)`", text)
+    typed += ["axon run fleet.toml", "axon bench"]
     # Those for several machines are typed in other tests, with hosts that exist.
     here = [words.split() for words in typed if not re.search("--host|keys|--discover", words)]
     assert len(here) == 9
@@ -131,12 +130,9 @@ def test_the_guide_to_training(tmp_path: Path) -> None:
 def test_the_deadline_example() -> None:
     command = [sys.executable, "-W", "error", "examples/deadline/main.py", "--cycles", "3"]
     told = run(command, ROOT, AXON_LOG="off", OMP_NUM_THREADS="1")
-    assert told.count("cycle  3") == 2
-    shares, deadline = (
-        re.search(rf"{name}.*", told.split("scheme")[1]) for name in ("equal", "by")
-    )
-    assert shares is not None
-    assert deadline is not None
+    equal, by_deadline = re.findall(r"cycle  3 .* (\d+) batches", told)
+    assert int(by_deadline) > 1.5 * int(equal)
+    assert told.count("by deadline") == 2
 
 
 def test_the_own_example() -> None:
