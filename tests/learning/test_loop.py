@@ -15,7 +15,14 @@ from torch import Tensor, nn
 
 from axon.errors import ConfigurationError
 from axon.learning import loop
-from axon.learning.loop import LoopTrainer, as_tensors, batches, train, warm_net
+from axon.learning.loop import (
+    LoopTrainer,
+    as_tensors,
+    batches,
+    best_accelerator,
+    train,
+    warm_net,
+)
 from axon.learning.nets import initial
 from axon.learning.parameters import entries, layout
 from axon.learning.tasks import blueprint, build, default_spec, define
@@ -278,3 +285,19 @@ def test_converted_samples_go_with_their_arrays() -> None:
 
 def test_loss_of_a_blueprint_is_the_one_used() -> None:
     assert blueprint("line").loss is squares
+
+
+def test_an_accelerator_gives_what_the_processor_gives() -> None:
+    accelerator = best_accelerator()
+    if accelerator == "cpu":
+        pytest.skip("no GPU here")
+    spec = TaskSpec(net="twonn", inputs=(12,), classes=3, learning_rate=0.1, batch_size=8)
+    random = stream(3, "accelerated")
+    samples = Samples(
+        random.standard_normal((50, 12), dtype=np.float32), random.integers(3, size=50)
+    )
+    job = Job(spec=spec, start=initial(spec, 1), samples=samples, passes=3)
+    (here,), (there,) = LoopTrainer()([job]), LoopTrainer(accelerator)([job])
+    assert (there.batches, there.samples) == (here.batches, here.samples)
+    assert there.loss == pytest.approx(here.loss, abs=1e-5)
+    np.testing.assert_allclose(there.parameters, here.parameters, atol=1e-5)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from axon.errors import ConfigurationError
 from axon.learning.optimisers import functional, torch_optimiser
-from axon.learning.parameters import Layout, aligned, layout, read, size, split, write
+from axon.learning.parameters import Layout, layout, read, size, split, write
 from axon.values import TaskSpec
 
 
@@ -81,11 +81,6 @@ def test_split_of_a_stack() -> None:
     assert parts["a"].tolist() == [[[0, 1], [2, 3]], [[5, 6], [7, 8]]]
     assert parts["b"].tolist() == [4, 9]
     assert parts["a"].data_ptr() == stack.data_ptr()
-
-
-def test_memory_is_aligned_wherever_it_came_from() -> None:
-    buffer = np.zeros(4 * 100 + 1, np.uint8)[1:].view(np.float32)
-    assert aligned(buffer).data_ptr() % 64 == 0
 
 
 def spec(optimiser: str, **changes: float) -> TaskSpec:

@@ -38,6 +38,9 @@ class WorkerOptions:
     threads: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Threads to train with; all if left out.")
     ] = None
+    accelerator: Annotated[
+        str, typer.Option(metavar="auto|cpu|cuda|mps", help="What it trains on.")
+    ] = "auto"
     data: Annotated[
         Path | None,
         typer.Option(
@@ -98,13 +101,32 @@ def _serve(options: WorkerOptions, data: Samples | None) -> None:
     memory = available_bytes() if options.memory is None else _in_bytes(options.memory)
     access = client.access(key=options.key, tls=options.tls, reconnect_s=0.0)
     device = _telling_worker(options.name)
-    compute = ThreadCompute(LoopTrainer())
+    compute = ThreadCompute(LoopTrainer(_accelerator(options.accelerator)))
     learner = Learner(device.name, compute, Abilities(data=data, memory_bytes=memory))
     device.service(LearnerService(learner, access), SERVICE, executor="inline")
     try:
         device.run(**_serve_options(options))
     finally:
         compute.close()
+
+
+def _accelerator(chosen: str) -> str:
+    """As torch names it; one that is not there is refused before anybody counts on it."""
+    import torch
+
+    from axon.learning.loop import best_accelerator
+
+    if chosen == "auto":
+        return best_accelerator()
+    try:
+        torch.zeros(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        # What torch raises depends on how it was built.
+        reason = str(error).splitlines()[0]
+        raise ConfigurationError(
+            f"cannot train on {chosen!r}: {reason}", hint="choose auto, cpu, cuda or mps"
+        ) from error
+    return chosen
 
 
 def _serve_options(options: WorkerOptions) -> dict[str, Any]:

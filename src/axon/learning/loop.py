@@ -32,9 +32,19 @@ WARM_NETS = 8
 class LoopTrainer:
     """The `Trainer` that every other must agree with: each job alone, batch by batch."""
 
+    accelerator: str = "cpu"
+    """What it trains on, as torch names it: `cpu`, `cuda`, `mps`. What comes out is on the CPU."""
+
     def __call__(self, jobs: Sequence[Job]) -> list[Trained]:
         """What came of each job, in their order."""
-        return [train(job) for job in jobs]
+        return [train(job, self.accelerator) for job in jobs]
+
+
+def best_accelerator() -> str:
+    """The fastest that torch finds on this machine."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +73,10 @@ class WarmNet:
         return join(self.tensors)
 
 
-def train(job: Job) -> Trained:
+def train(job: Job, accelerator: str = "cpu") -> Trained:
     """Train one job until its batches are done, its limit is reached or it is told to halt."""
-    inputs, labels = as_tensors(job.samples)
-    with warm_net(job.spec) as net, _randomness(net, job), torch.enable_grad():
+    inputs, labels = (each.to(accelerator) for each in as_tensors(job.samples))
+    with warm_net(job.spec, accelerator) as net, _randomness(net, job), torch.enable_grad():
         net.load(job.start)
         state = net.optimiser.init(net.trained)
         losses: list[float] = []
@@ -107,19 +117,19 @@ def _randomness(net: WarmNet, job: Job) -> AbstractContextManager[None]:
     return own_randomness(derive(*job.stream, "torch")) if net.draws else nullcontext()
 
 
-_Key = tuple[TaskSpec, Blueprint]
+_Key = tuple[TaskSpec, Blueprint, str]
 _idle: list[tuple[_Key, WarmNet]] = []
 _idle_lock = threading.Lock()
 
 
 @contextmanager
-def warm_net(spec: TaskSpec) -> Iterator[WarmNet]:
+def warm_net(spec: TaskSpec, accelerator: str = "cpu") -> Iterator[WarmNet]:
     """A net of that task, nobody else's for the while; it may hold anything until it is loaded."""
-    key = (spec, blueprint(spec.net))
+    key = (spec, blueprint(spec.net), accelerator)
     with _idle_lock:
         place = next((at for at, (idle, _) in enumerate(_idle) if idle == key), None)
         net = None if place is None else _idle.pop(place)[1]
-    net = _warm(spec) if net is None else net
+    net = _warm(spec, accelerator) if net is None else net
     yield net
     # A net that an error has passed through is not used again: nobody knows what state it is in.
     with _idle_lock:
@@ -127,9 +137,11 @@ def warm_net(spec: TaskSpec) -> Iterator[WarmNet]:
         del _idle[:-WARM_NETS]
 
 
-def _warm(spec: TaskSpec) -> WarmNet:
+def _warm(spec: TaskSpec, accelerator: str) -> WarmNet:
     module = build(spec)
     module.train()
+    draws = _draws(module, spec)
+    module.to(accelerator)
     plan = layout(module)
     tensors = entries(module, plan)
     travelling = {tensor.data_ptr() for tensor in tensors}
@@ -145,7 +157,7 @@ def _warm(spec: TaskSpec) -> WarmNet:
         ],
         trained={name: each for name, each in module.named_parameters() if each.requires_grad},
         optimiser=functional(spec),
-        draws=_draws(module, spec),
+        draws=draws,
     )
 
 

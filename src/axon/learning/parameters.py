@@ -82,19 +82,11 @@ def pour(vector: Vector, layout: Layout, tensors: list[Tensor]) -> None:
     for tensor in tensors:
         # Through numpy: what arrives may be read-only, and torch warns of that.
         part = vector[at : at + tensor.numel()].reshape(tensor.shape)
-        tensor.detach().numpy()[...] = part
+        if tensor.is_cpu:
+            tensor.detach().numpy()[...] = part
+        else:
+            tensor.detach().copy_(torch.from_numpy(part.copy()))
         at += tensor.numel()
-
-
-def aligned(vector: Vector) -> Tensor:
-    """A copy in memory of torch's own.
-
-    Its allocator begins at a multiple of 64 bytes, where numpy's and the wire's begin anywhere;
-    kernels sum in another order there, and a run would not repeat to the bit.
-    """
-    copy = torch.empty(len(vector), dtype=torch.float32)
-    copy.numpy()[:] = vector
-    return copy
 
 
 def check_size(vector: Vector, layout: Layout) -> None:

@@ -99,7 +99,7 @@ class Shaper:
             # a little late, and the lateness would add up.
             end_s = max(ready_s, self._free_s) + self.transmission_s(size)
             try:
-                await _sleep_until(end_s)
+                await sleep_until(end_s)
             except asyncio.CancelledError:
                 self._free_s = loop.time()
                 raise
@@ -120,7 +120,7 @@ class Shaper:
         message = object()
         self._flying[message] = arrival_s
         try:
-            await _sleep_until(arrival_s)
+            await sleep_until(arrival_s)
             # Those ahead are due as well, but an ordinary loop wakes equal timers in any order.
             while next(iter(self._flying)) is not message:  # noqa: ASYNC110  (a turn or two)
                 await asyncio.sleep(0)
@@ -142,7 +142,7 @@ def draw_flight_s(link: Link, random: Random) -> float:
     return delay_s
 
 
-async def _sleep_until(when_s: float) -> None:
+async def sleep_until(when_s: float) -> None:
     """Sleep to an exact moment; `asyncio.sleep` of the difference may miss it by a rounding."""
     loop = asyncio.get_running_loop()
     if when_s <= loop.time():
@@ -151,8 +151,9 @@ async def _sleep_until(when_s: float) -> None:
     timer = loop.call_at(when_s, _wake, woken)
     try:
         await woken
-    finally:
+    except asyncio.CancelledError:
         timer.cancel()
+        raise
 
 
 def _wake(woken: asyncio.Future[None]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from axon.policies import Trainer
-from axon.testbed.virtual import sleep_until
+from axon.rpc.link import sleep_until
 from axon.values import Job, TaskSpec, Trained
 
 BatchCost = Callable[[TaskSpec, int], float]

@@ -6,13 +6,12 @@ records = world.run(lambda fleet: Orchestrator(run, dataset, fleet).run())
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from axon.errors import ConfigurationError
 from axon.rounds.remote import Hosting, RemoteFleet
-from axon.rpc.loops import new_event_loop
+from axon.testbed.entering import run_for_real
 
 T = TypeVar("T")
 
@@ -39,13 +38,7 @@ class Deployed:
 
     def run(self, main: Callable[[RemoteFleet], Awaitable[T]]) -> T:
         """Run `main` with the fleet on a loop of its own."""
-
-        async def body() -> T:
-            async with self as fleet:
-                return await main(fleet)
-
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            return runner.run(body())
+        return run_for_real(self, main)
 
     async def __aenter__(self) -> RemoteFleet:
         return self.fleet

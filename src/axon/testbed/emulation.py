@@ -25,13 +25,13 @@ from axon.learning.nets import initial
 from axon.learning.tasks import default_spec
 from axon.rounds.remote import Hosting, RemoteFleet
 from axon.rpc.link import Link
-from axon.rpc.loops import new_event_loop
 from axon.seeds import stream
 from axon.testbed import cgroups, namespaces
 from axon.testbed.activity import Activity, random_matrix
 from axon.testbed.catalogue import Device
 from axon.testbed.catalogue import fleet as devices_of
 from axon.testbed.device import DeviceSettings
+from axon.testbed.entering import run_for_real
 from axon.testbed.processes import DeviceProcess
 from axon.values import Job, Samples
 from axon.worker import Worker
@@ -83,13 +83,7 @@ class Emulated:
 
     def run(self, main: Callable[[EmulatedFleet], Awaitable[T]]) -> T:
         """Run `main` with the fleet on a loop of its own."""
-
-        async def body() -> T:
-            async with self as fleet:
-                return await main(fleet)
-
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            return runner.run(body())
+        return run_for_real(self, main)
 
     async def __aenter__(self) -> EmulatedFleet:
         async with AsyncExitStack() as stack:

@@ -13,8 +13,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from axon.errors import ConnectFailed, ConnectionLost
-from axon.rpc.link import Direction, Link, draw_flight_s
-from axon.testbed.virtual import sleep_until
+from axon.rpc.link import Direction, Link, draw_flight_s, sleep_until
 
 T = TypeVar("T")
 

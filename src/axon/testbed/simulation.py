@@ -30,6 +30,7 @@ from axon.testbed.activity import Activity, Contention, contention, draw
 from axon.testbed.catalogue import Device
 from axon.testbed.catalogue import fleet as devices_of
 from axon.testbed.charged import ChargedCompute, JobPool
+from axon.testbed.entering import within
 from axon.testbed.reckoned import Host, ReckonedLink
 from axon.values import Order, Samples, TaskSpec, Update, Vector
 
@@ -84,12 +85,7 @@ class Simulated:
 
     def run(self, main: Callable[[SimulatedFleet], Awaitable[T]], *, start_s: float = 0.0) -> T:
         """Run `main` with the fleet, in virtual time that begins at `start_s`."""
-
-        async def body() -> T:
-            async with self as fleet:
-                return await main(fleet)
-
-        return virtual.run(body(), start=start_s)
+        return virtual.run(within(self, main), start=start_s)
 
     async def __aenter__(self) -> SimulatedFleet:
         if not isinstance(asyncio.get_running_loop(), virtual.VirtualLoop):

@@ -146,25 +146,6 @@ def run(main: Coroutine[Any, Any, Result], *, start: float = 0.0) -> Result:
                 task.cancel()
 
 
-async def sleep_until(when: float) -> None:
-    """Sleep to an exact moment; `asyncio.sleep` of the difference may miss it by a rounding."""
-    loop = asyncio.get_running_loop()
-    if when <= loop.time():
-        return
-    woken = loop.create_future()
-    timer = loop.call_at(when, _wake, woken)
-    try:
-        await woken
-    except asyncio.CancelledError:
-        timer.cancel()
-        raise
-
-
-def _wake(woken: asyncio.Future[None]) -> None:
-    if not woken.done():
-        woken.set_result(None)
-
-
 class _Deaf(selectors.SelectSelector):
     """A selector that hears nothing, for a loop that never sleeps."""
 
