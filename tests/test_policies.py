@@ -259,6 +259,7 @@ def ragged_jobs() -> list[Job]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LoopTrainer(), BatchedTrainer(), BatchedTrainer(2)])
 def test_trainers(train: Trainer) -> None:
     """Each job as if it had been alone, in their order, and with nothing changed."""

@@ -168,6 +168,7 @@ OPTIMISERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [3, 100])
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=["sgd", "momentum", "adam"])
 def test_ragged_jobs_agree_with_the_loop(optimiser: dict[str, object], together: int) -> None:
@@ -184,6 +185,7 @@ def test_nets_of_any_kind_agree_with_the_loop(net: str) -> None:
     check_same(BatchedTrainer(4)(jobs), LoopTrainer()(jobs))
 
 
+@pytest.mark.slow
 def test_convolutions_agree_with_the_loop() -> None:
     jobs = ragged(spec_of("convnet", inputs=(1, 8, 8)))
     assert way_of(jobs[0].spec, blueprint("convnet")).kind == "mapped"
@@ -197,6 +199,7 @@ def test_the_perceptrons_own_way_agrees_with_vmap() -> None:
     check_same(BatchedTrainer(4)(own), BatchedTrainer(4)(other))
 
 
+@pytest.mark.slow
 @given(
     shapes=st.lists(
         st.tuples(st.integers(0, 9), st.integers(1, 3), st.integers(0, 6)), min_size=1, max_size=6
@@ -277,6 +280,7 @@ def test_no_jobs_and_no_samples() -> None:
     assert trained.parameters.tobytes() == job.start.tobytes()
 
 
+@pytest.mark.slow
 def test_mixed_tasks_come_back_in_their_order() -> None:
     specs = [
         spec_of("batched-dense"),

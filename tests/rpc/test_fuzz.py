@@ -188,6 +188,7 @@ def test_random_bytes(fuzzed: Fuzzed, data: bytes) -> None:
     check(fuzzed, data)
 
 
+@pytest.mark.slow
 @settings(few, max_examples=400)
 @given(data=mutated(), cut=st.integers(0, 400))
 def test_mutated_requests(fuzzed: Fuzzed, data: bytes, cut: int) -> None:
@@ -209,6 +210,7 @@ ODD_VALUES = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(few, max_examples=300)
 @given(
     headers=st.dictionaries(st.sampled_from(ODD_HEADERS).map(str.encode), ODD_VALUES, max_size=5),
@@ -230,6 +232,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @few
 @given(value=json_values, target=st.sampled_from([b"/rpc/echo", b"/rpc/add", b"/rpc/count"]))
 @example(value={"args": 1, "kwargs": {}}, target=b"/rpc/echo")
@@ -238,6 +241,7 @@ def test_any_json_as_arguments(fuzzed: Fuzzed, value: object, target: bytes) -> 
     check(fuzzed, request(target, json.dumps(value).encode()))
 
 
+@pytest.mark.slow
 @few
 @given(data=st.data())
 def test_mutated_envelopes(fuzzed: Fuzzed, data: st.DataObject) -> None:

@@ -48,6 +48,7 @@ def in_memory(main: Any) -> Any:
     return run(go, loop="virtual")
 
 
+@pytest.mark.slow
 def test_a_thousand_devices_without_a_thread() -> None:
     count, cancelled = 1000, list[str]()
     delays = [0.001 * place for place in range(count)]

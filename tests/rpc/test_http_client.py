@@ -253,6 +253,7 @@ def test_idle_connections_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
         assert server.opened == 6
 
 
+@pytest.mark.slow
 @every_loop
 def test_more_calls_than_connections_take_turns(loop: str) -> None:
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -494,6 +494,7 @@ def test_slow_peers_are_cut_off_and_told(loop: str) -> None:
     play(main, loop, header_s=0.3, stall_s=0.3, idle_s=0.5)
 
 
+@pytest.mark.slow
 @every_loop
 @pytest.mark.parametrize("target", [b"/big?50000000", b"/big?60000", b"/stream"])
 def test_answers_nobody_takes_are_held_within_bounds_then_dropped(loop: str, target: bytes) -> None:

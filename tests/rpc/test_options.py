@@ -174,6 +174,7 @@ def test_the_worker_is_given_the_time_of_anyio_scopes(scope: Any) -> None:
     in_world(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duplex", [False, True])
 def test_fail_after_fails_and_move_on_after_moves_on(duplex: bool) -> None:
     """Against a worker with a loop and a clock of its own, whose deadline passes when ours does."""

@@ -86,6 +86,7 @@ def test_a_type_error_of_the_generators_own_is_its_own(kind: str) -> None:
     run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError("tidy"), SystemExit(3)], ids=["error", "exit"])
 def test_a_generator_that_fails_to_tidy_up_is_let_go(
     error: BaseException, caplog: pytest.LogCaptureFixture

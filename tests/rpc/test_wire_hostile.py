@@ -108,6 +108,7 @@ wrong_payloads = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 24), wrong_payloads, st.binary(max_size=20))
 @settings(max_examples=300, deadline=None)
 def test_tags_with_the_wrong_parts_give_a_clean_error(

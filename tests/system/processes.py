@@ -173,6 +173,8 @@ class Life:
 
         What a killed one has said before is still heard.
         """
+        heard = self._told.poll(30)
+        assert heard, f"nothing was heard for 30 s; its exit code is {self._process.exitcode}"
         try:
             number: int = self._told.recv()
         except (EOFError, ConnectionResetError):
@@ -192,7 +194,7 @@ class Life:
 
 def _live(recipe: Recipe, out: Path, telling: Connection) -> None:
     # A life takes seconds; one that hangs says where, and ends.
-    faulthandler.dump_traceback_later(40, exit=True)
+    faulthandler.dump_traceback_later(25, exit=True)
     began = False
 
     def hear(event: Event) -> None:
