@@ -2,8 +2,9 @@
 
 A **task** says what is trained and costs what `TaskCost` says; a learner's **capability** says how
 fast it is. A **plan** gives each learner a **share**, an **order** carries the share to it, a
-**job** is what it trains, and its answer is an **update**, unless it **declined** or **failed**.
-What became of everybody is a **round record**.
+**job** is what it trains, and its answer is an **update**, unless it **declined**. What became of
+everybody is a **round record**. A **failure** is a call to a device that brought no answer, a value
+among the answers of a `gather`.
 """
 
 from __future__ import annotations
@@ -74,9 +75,19 @@ class TaskSpec:
     def __post_init__(self) -> None:
         # A list is what arrives from JSON, TOML and the wire.
         object.__setattr__(self, "inputs", tuple(self.inputs))
+        if not isinstance(self.net, str) or not 0 < len(self.net) <= 200:
+            raise ConfigurationError("net must be a name of at most 200 letters")
+        if not self.inputs:
+            raise ConfigurationError("inputs must be the shape of one input, got ()")
+        for width in self.inputs:
+            check_whole("inputs", width, least=1)
         check_whole("batch_size", self.batch_size, least=1)
         check_whole("classes", self.classes, least=1)
         check_positive("learning_rate", self.learning_rate)
+        if not isinstance(self.momentum, (int, float)) or not 0.0 <= self.momentum < 1.0:
+            raise ConfigurationError(
+                f"momentum must be at least 0 and below 1, got {self.momentum!r}"
+            )
 
     def batches(self, samples: int, passes: int = 1) -> int:
         """How many batches that many samples make; the last of a pass may be a small one."""
@@ -154,6 +165,8 @@ class Order:
     """From now; clocks of two devices never need to agree."""
     seed: int
     codec: str = "plain"
+    owner: str = ""
+    """The run's own mark, since others may be called the same."""
     ticket: str = ""
     """What the learner shows when it fetches shards; without one, its name will do."""
     source: str = ""
@@ -161,6 +174,22 @@ class Order:
     previous_s: float | None = None
     """How long this learner's update took to come in the cycle before; infinite if it was given up,
     None if there was none to wait for."""
+
+    def __post_init__(self) -> None:
+        # It comes from another machine: whatever follows may count on these.
+        for name, kind in (("spec", TaskSpec), ("share", Share), ("cost", TaskCost)):
+            if not isinstance(getattr(self, name), kind):
+                raise ConfigurationError(f"{name} of an order must be a {kind.__name__}")
+        for name in ("run", "device", "codec", "owner", "ticket", "source"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or len(text) > 1000:
+                raise ConfigurationError(f"{name} of an order must be a short text")
+        check_whole("cycle", self.cycle, least=0)
+        check_whole("shard_samples", self.shard_samples, least=1)
+        check_whole("shards", self.shards, least=0)
+        check_positive("deadline_s", self.deadline_s)
+        if self.previous_s is not None and not self.previous_s >= 0.0:
+            raise ConfigurationError(f"previous_s must be at least 0, got {self.previous_s!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from axon.errors import ConfigurationError
+from axon.learning import perceptron
 from axon.learning.batched import BatchedTrainer, Way, way_of
 from axon.learning.loop import LoopTrainer
 from axon.learning.nets import initial
 from axon.learning.perceptron import cross_entropy_slope
 from axon.learning.stacks import result_rows
 from axon.learning.tasks import blueprint, cross_entropy, define
+from axon.seeds import stream
 from axon.values import Job, Samples, TaskSpec, Trained
 
 CLASSES = 3
@@ -378,3 +381,38 @@ def test_the_slope_of_cross_entropy_is_autograds() -> None:
     torch.testing.assert_close(losses, wanted.detach())
     (derivative,) = torch.autograd.grad(wanted.sum(), rows)
     torch.testing.assert_close(slope, derivative.view(2, 5, CLASSES).mT)
+
+
+@define("shared-relu")
+def shared_relu(inputs: tuple[int, ...], classes: int) -> nn.Module:
+    relu = nn.ReLU()
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(inputs[0], 9), relu, nn.Linear(9, 7), relu, nn.Linear(7, classes)
+    )
+
+
+def test_a_layer_that_stands_in_two_places_is_not_lost() -> None:
+    spec = TaskSpec(net="shared-relu", inputs=(5,), classes=3, batch_size=4)
+    assert [layer.rectified for layer in way_of(spec, blueprint(spec.net)).layers] == [
+        True,
+        True,
+        False,
+    ]
+    random = stream(1, "shared")
+    samples = Samples(random.standard_normal((20, 5), np.float32), random.integers(3, size=20))
+    jobs = [Job(spec=spec, start=initial(spec, 1), samples=samples, stream=(at,)) for at in (1, 2)]
+    for ours, theirs in zip(BatchedTrainer()(jobs), LoopTrainer()(jobs), strict=True):
+        np.testing.assert_allclose(ours.parameters, theirs.parameters, atol=1e-6)
+
+
+def test_a_way_that_does_not_agree_with_the_loop_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = TaskSpec(net="twonn", inputs=(6,), classes=3, batch_size=4, learning_rate=0.123)
+    real = perceptron.DescendDense._descend
+
+    def wrong(self: Any, activations: Any, slope: Any) -> None:
+        real(self, activations, slope * 2)
+
+    monkeypatch.setattr(perceptron.DescendDense, "_descend", wrong)
+    assert way_of(spec, blueprint(spec.net)).kind == "loop"

@@ -379,3 +379,39 @@ def test_an_update_in_half_precision_is_the_plain_one_within_a_thousandth_of_the
     largest = np.abs(plain - source.start).max()
     assert largest > 0
     np.testing.assert_allclose(decoded, plain, rtol=0, atol=largest / 1000)
+
+
+def test_one_slow_cycle_does_not_shut_a_learner_out_for_good() -> None:
+    compute = SteadyCompute(0.01)
+    learner, statuses = Learner("pi", compute), []
+    for cycle in range(1, 9):
+        compute.batch_s = 1.5 if cycle == 3 else 0.01
+        answer, _ = do(order_of(None, cycle=cycle), learner)
+        statuses.append(isinstance(answer, Update))
+    assert statuses[:2] == [True, True]
+    assert statuses[-3:] == [True, True, True]
+
+
+def test_own_data_are_bounded_by_memory_too() -> None:
+    data = samples_of(SHARDS * SHARD_SAMPLES)
+    shard = SHARD_SAMPLES * 4 * 4 + SHARD_BYTES
+    memory = TRAINING_COPIES * MODEL.nbytes + 3 * shard
+    learner = Learner("pi", SteadyCompute(0.001), Abilities(data=data, memory_bytes=memory))
+    assert update_of(do(order_of(None), learner)[0]).samples <= 3 * SHARD_SAMPLES
+    assert "MB may be used" in reason_of(do(order_of(9), learner)[0])
+
+
+def test_an_absurd_word_about_the_last_cycle_is_not_believed_for_long() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    do(order_of(None), learner)
+    do(order_of(None, cycle=2, previous_s=1e300), learner)
+    assert learner.paces[SPEC].upload_s <= 1.0
+    answers = [do(order_of(None, cycle=cycle), learner)[0] for cycle in range(3, 8)]
+    assert isinstance(answers[-1], Update)
+
+
+def test_it_remembers_a_bounded_number_of_tasks() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    for number in range(100):
+        learner.pace_of(replace(SPEC, net=f"net-{number}"))
+    assert len(learner.paces) == 32

@@ -159,7 +159,7 @@ def test_a_record_tells_what_was_planned_fetched_and_done() -> None:
     timings = Timings(download_s=0.1, train_s=0.2)
     scene = Scene(allocate=Fixed({"a": 3}))
     harvest = scene.play(
-        a=fetching(3, good(1, shards=3, samples=24, loss=0.12345678, halted=True, timings=timings))
+        a=fetching(3, good(1, shards=3, samples=8, loss=0.12345678, halted=True, timings=timings))
     )
     assert harvest.devices == (
         DeviceRecord(

@@ -15,7 +15,7 @@ from axon.compression.codecs import CODECS
 from axon.report.records import from_line, to_line
 from axon.rounds.judge import Verdict, judge, shortened
 from axon.values import Declined, DeviceRecord, Order, RoundRecord, Timings, Update, Vector
-from tests.rounds.worlds import PARAMETERS, order_of, update_for
+from tests.rounds.worlds import PARAMETERS, SPEC, order_of, update_for
 
 HUGE = 10**5000
 """A whole number that Python will not turn into text."""
@@ -59,7 +59,6 @@ def test_a_fit_update_is_used(codec: str) -> None:
         {"halted": True},
         {"timings": Timings(download_s=0.0, train_s=1e300)},
         {"shards": 0, "samples": 0},
-        {"samples": 2**53},
     ],
 )
 def test_what_may_be_odd_about_a_fit_update(fields: dict[str, Any]) -> None:
@@ -180,9 +179,20 @@ def test_parameters_that_are_not_finite(value: float) -> None:
     assert refused(carrying(vector)) == f"2 of {PARAMETERS} parameters are not finite"
 
 
-def test_large_parameters_are_finite_even_where_their_square_is_not() -> None:
-    largest = np.finfo(np.float32).max
-    assert judged(carrying(np.full(PARAMETERS, largest, np.float32))).status == "used"
+def test_parameters_whose_squares_overflow_are_no_model() -> None:
+    vector = np.zeros(PARAMETERS, np.float32)
+    vector[3] = np.finfo(np.float32).max
+    verdict = judged(carrying(vector))
+    assert (verdict.status, "squares overflow" in verdict.reason) == ("refused", True)
+    vector[3] = 1e18
+    assert judged(carrying(vector)).status == "used"
+
+
+def test_nobody_saw_more_samples_than_fit_in_his_batches() -> None:
+    update = changed(batches=2, samples=2 * SPEC.batch_size)
+    assert judged(update).status == "used"
+    verdict = judged(replace(update, samples=2 * SPEC.batch_size + 1))
+    assert (verdict.status, "samples in 2 batches" in verdict.reason) == ("refused", True)
 
 
 def test_a_codec_that_decodes_to_anything_is_not_believed_either() -> None:

@@ -16,7 +16,7 @@ import pytest
 from axon.allocation.equal import Equal
 from axon.data.partitions import partition_of
 from axon.data.shards import draw_uniform
-from axon.errors import QuorumNotReached
+from axon.errors import AxonError, CheckpointConflict, QuorumNotReached
 from axon.learning.batched import BatchedTrainer
 from axon.learning.loop import LoopTrainer
 from axon.learning.nets import initial
@@ -344,3 +344,23 @@ def test_a_schedule_without_work_still_takes_its_time() -> None:
     records, _ = play(run_of(cycles=60, deadline_s=60.0, evaluate_every=0), FakeFleet(a=wait))
     assert records[-1].ended_s == 60 * 45.0
     assert np.all([record.truancy == -0.25 for record in records])
+
+
+def test_a_broken_aggregate_stops_the_run_before_it_is_saved(tmp_path: Path) -> None:
+    def nothing(vectors: Any, weights: Any) -> Any:
+        return np.full_like(vectors[0], np.nan)
+
+    with closing(open_store(tmp_path / "c.sqlite")) as store:
+        with pytest.raises(AxonError, match="not finite"):
+            play(run_of(), FakeFleet(a=good(1.0)), Scheme(aggregate=nothing), store)
+        assert store.records("run") == []
+
+
+def test_a_checkpoint_of_another_seed_or_net_is_not_taken_up(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "c.sqlite")) as store:
+        play(run_of(cycles=2), FakeFleet(a=good(1.0)), store=store)
+        with pytest.raises(CheckpointConflict, match="seed 7, not 8"):
+            play(run_of(cycles=4, seed=8), FakeFleet(a=good(1.0)), store=store)
+        other = replace(SPEC, classes=SPEC.classes + 1)
+        with pytest.raises(CheckpointConflict, match="parameters"):
+            play(run_of(cycles=4, spec=other), FakeFleet(a=good(1.0)), store=store)

@@ -91,7 +91,7 @@ def update_for(order: Order, parameters: Vector, **changes: Any) -> Update:
         "payload": {"parameters": parameters},
         "shards": 1,
         "batches": 2,
-        "samples": 8,
+        "samples": 1,
         "loss": 0.5,
     }
     return Update(**(settings | changes))

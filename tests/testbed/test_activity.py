@@ -99,18 +99,11 @@ def test_contention_is_the_work_of_the_stressors() -> None:
     assert contention("idle") == Contention()
     assert contention("training") == Contention(extra_flops_per_batch=1_458_000_000)
     assert contention("downloading") == Contention(extra_download_bytes=6_480_000)
-    assert contention("idle").compute(1e9) == contention("idle").bandwidth(0.0) == 1.0
-    assert contention("training").compute(1_458_000_000 / 2) == pytest.approx(1 / 3)
-    assert contention("training").bandwidth(10) == contention("downloading").compute(10) == 1.0
-    assert contention("downloading").bandwidth(3 * 6_480_000) == 0.75
 
 
-def test_a_batch_under_contention_takes_as_much_longer_as_the_factor_says() -> None:
+def test_a_batch_under_contention_takes_longer_by_the_product() -> None:
     ideal, busy = device("ideal"), contention("training")
     assert busy.batch_s(ideal, 1e6, 542) == pytest.approx(0.002)
-    assert busy.batch_s(ideal, 1e6, 542) == pytest.approx(
-        ideal.batch_s(1e6, 542) / busy.compute(542e6)
-    )
     assert contention("downloading").batch_s(ideal, 1e6, 542) == ideal.batch_s(1e6, 542)
 
 

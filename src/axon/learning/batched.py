@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Literal, Protocol
@@ -27,7 +27,8 @@ from axon.learning.parameters import size
 from axon.learning.perceptron import Dense, DescendDense, dense_layers
 from axon.learning.stacks import Batches, Course, Parameters, Scratch, result_rows, scratch
 from axon.learning.tasks import Blueprint, blueprint
-from axon.values import Job, TaskSpec, Trained, check_whole
+from axon.seeds import stream
+from axon.values import Job, Samples, TaskSpec, Trained, check_whole
 
 CACHE_BYTES = 8 << 20
 """What perceptrons trained together may take, so that no step waits for memory."""
@@ -117,10 +118,29 @@ def way_of(spec: TaskSpec, plan: Blueprint) -> Way:
         batch = spec.batch_size * prod(spec.inputs)
         layers = dense_layers(net.module, spec, plan.loss)
         if layers:
-            return Way("dense", _fit(CACHE_BYTES, size(net.layout) + batch), layers)
-        # The gradient, and what the optimiser remembers, are as large as the parameters.
-        copies = 2 + len(net.optimiser.init({}).moments)
-        return Way("mapped", _fit(MAPPED_BYTES, copies * size(net.layout) + batch))
+            way = Way("dense", _fit(CACHE_BYTES, size(net.layout) + batch), layers)
+        else:
+            # The gradient, and what the optimiser remembers, are as large as the parameters.
+            copies = 2 + len(net.optimiser.init({}).moments)
+            way = Way("mapped", _fit(MAPPED_BYTES, copies * size(net.layout) + batch))
+    return way if _agrees(way, spec) else Way("loop")
+
+
+def _agrees(way: Way, spec: TaskSpec) -> bool:
+    """Whether a few steps come out as the loop's do, whatever was taken for granted of a net."""
+    random = stream(0, "agreement")
+    inputs = random.standard_normal((6, *spec.inputs), dtype=np.float32)
+    samples = Samples(inputs, random.integers(spec.classes, size=6))
+    small = replace(spec, batch_size=4)
+    with warm_net(small) as net, scratch() as memory:
+        start = random.standard_normal(size(net.layout), np.float32) * np.float32(0.1)
+        jobs = [Job(spec=small, start=start, samples=samples, stream=(at,)) for at in range(2)]
+        rows = result_rows(len(jobs), size(net.layout))
+        ours = _Chunk([Course(job) for job in jobs], way.layers, net, memory).train(rows)
+    return all(
+        np.allclose(one.parameters, other.parameters, rtol=1e-3, atol=1e-5)
+        for one, other in zip(ours, LoopTrainer()(jobs), strict=True)
+    )
 
 
 def _fit(room_bytes: int, floats: int) -> int:

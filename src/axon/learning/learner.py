@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -38,6 +39,8 @@ MARGIN = 0.02
 TRIAL_BATCHES = 8
 TRIAL_PART = 0.05
 """A learner that does not know a task yet tries this many batches, in this part of its deadline."""
+
+REMEMBERED_TASKS = 32
 
 TRAINING_COPIES = 4
 """The model, its gradient, its optimiser's memory and the update: what training holds at once."""
@@ -88,6 +91,15 @@ class Learner:
         self.paces: dict[TaskSpec, Pace] = {}
         """What it knows of itself, by task."""
 
+    def pace_of(self, spec: TaskSpec) -> Pace:
+        """What it knows of itself on that task; what it learns is remembered there."""
+        if spec not in self.paces:
+            while len(self.paces) >= REMEMBERED_TASKS:
+                # The one that was met first; orders may name any number of tasks.
+                del self.paces[next(iter(self.paces))]
+            self.paces[spec] = Pace()
+        return self.paces[spec]
+
     async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer:
         """Do an order; what cannot be done is declined with the reason."""
         try:
@@ -116,10 +128,7 @@ class _Errand:
         self._time = asyncio.get_running_loop().time
         self._began_s = self._time()
         self._ends_s = self._began_s + order.deadline_s * (1.0 - MARGIN)
-        pace = learner.paces.get(order.spec)
-        if pace is None:
-            pace = learner.paces[order.spec] = Pace()
-        self._pace = pace
+        self._pace = learner.pace_of(order.spec)
 
     async def run(self, report: Report | None) -> Answer:
         order, pace = self._order, self._pace
@@ -137,6 +146,7 @@ class _Errand:
             stream=(order.seed, "batches", order.cycle, self._name),
         )
         until_s = self._ends_s - max(model_s, pace.upload_s)
+        self._check_first_batch(job, until_s)
         trained = await self._compute.train(job, until_s=until_s, report=report)
         train_s = self._since(fetched_s)
         if trained.batches == 0:
@@ -163,6 +173,14 @@ class _Errand:
             timings=None if order.share.shards is None else timings,
         )
 
+    def _check_first_batch(self, job: Job, until_s: float) -> None:
+        """Decline where not even one batch would be done: nothing stops a batch half way."""
+        pace, order = self._pace, self._order
+        size = min(order.spec.batch_size, len(job.samples))
+        if pace.samples_per_s and self._time() + size / pace.samples_per_s > until_s:
+            pace.samples_per_s = 0.0
+            raise _Unable(f"no batch can be trained within {order.deadline_s:g} s")
+
     async def _fetch(self, model: Vector, model_s: float) -> tuple[Samples, int]:
         """The samples to train on, and how many shards they are."""
         order, wanted = self._order, self._order.share.shards
@@ -177,6 +195,8 @@ class _Errand:
         elif wanted > self._room():
             raise _Unable(self._too_large(wanted))
         if wanted == 0:
+            # What it believes of itself may be out of date, and only training would tell.
+            self._pace.samples_per_s = self._pace.bytes_per_s = 0.0
             raise _Unable(f"not one shard can be trained within {order.deadline_s:g} s")
         began_s = self._time()
         samples = await self._source.shards(
@@ -189,8 +209,13 @@ class _Errand:
     def _own_samples(self, data: Samples, wanted: int | None) -> tuple[Samples, int]:
         """Its own data, or as much of it as was asked for, drawn at random."""
         size = self._order.shard_samples
-        if wanted is None or wanted * size >= len(data):
-            return data, -(-len(data) // size)
+        held = -(-len(data) // size)
+        if wanted is None:
+            wanted = min(held, self._room())
+        elif min(wanted, held) > self._room():
+            raise _Unable(self._too_large(min(wanted, held)))
+        if wanted >= held:
+            return data, held
         random = stream(self._order.seed, "own", self._order.cycle, self._name)
         return data.take(random.permutation(len(data))[: wanted * size]), wanted
 
@@ -246,17 +271,26 @@ class _Errand:
             pace.upload_s = min(2 * least_s, order.deadline_s / 2)
         elif pace.returned_s is not None:
             # What was waited beyond our own work was the way back.
-            pace.upload_s = max(0.0, order.previous_s - pace.returned_s)
+            kept_s = max(0.0, order.previous_s - pace.returned_s)
+            pace.upload_s = min(kept_s, order.deadline_s / 2)
         pace.returned_s = None
 
     def _check_memory(self) -> None:
+        """Decline what cannot be held, before anything is fetched or built."""
+        spec, memory = self._order.spec, self._own.memory_bytes
         if self._room() < 1:
             raise _Unable(self._too_large(1))
+        batch = 4 * spec.batch_size * math.prod(spec.inputs) * TRIAL_BATCHES
+        if memory is not None and batch > memory:
+            raise _Unable(
+                f"batches of {spec.batch_size} samples need {batch / 1e6:.0f} MB to be tried, "
+                f"{memory / 1e6:.0f} MB may be used"
+            )
 
     def _room(self) -> int:
         """How many shards fit in memory beside the model."""
         if self._own.memory_bytes is None:
-            return self._order.shards
+            return sys.maxsize
         left = self._own.memory_bytes - TRAINING_COPIES * self._order.cost.model_bytes
         return max(0, left // self._shard_memory())
 

@@ -37,7 +37,8 @@ def dense_layers(module: nn.Module, spec: TaskSpec, loss: Loss) -> tuple[Dense, 
         return ()
     if not all(each.requires_grad for each in module.parameters()):
         return ()
-    named = list(module.named_children())
+    # Not named_children(), which leaves out a layer that stands in two places.
+    named = [(name, each) for name, each in module._modules.items() if each is not None]
     if named and _flattens(named[0][1]):
         named = named[1:]
     elif len(spec.inputs) != 1:

@@ -139,6 +139,11 @@ def load_tasks(reference: str) -> str:
     That is the one after a colon, as in `tasks.py:pixels`, or the only one defined there.
     """
     place, name = _split_reference(reference)
+    if not place.endswith(".py") and not all(map(str.isidentifier, place.split("."))):
+        raise ConfigurationError(
+            f"{reference!r} names no module and no file that ends in .py",
+            hint="write module, module:NAME, FILE.py or FILE.py:NAME",
+        )
     module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     if name:
         return blueprint(name).name
@@ -225,24 +230,36 @@ def _split_reference(reference: str) -> tuple[str, str]:
     return place, name
 
 
-def _import_module(name: str) -> ModuleType:
+@contextmanager
+def _importing(what: str) -> Iterator[None]:
+    """Say what is wrong with a user's code, whatever it raises; an error of ours says it itself."""
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
+        yield
+    except ConfigurationError:
+        raise
+    except Exception as error:
         raise ConfigurationError(
-            f"cannot import {name!r}: {error}",
-            hint="name a module that Python finds, or a file that ends in .py",
+            f"cannot import {what}: {type(error).__name__}: {error}"
         ) from error
 
 
+def _import_module(name: str) -> ModuleType:
+    with _importing(repr(name)):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"cannot import {name!r}: {error}",
+                hint="name a module that Python finds, or a file that ends in .py",
+            ) from error
+
+
 def _import_file(path: Path) -> ModuleType:
-    path = path.resolve()
+    path = _existing(path)
     for module in list(sys.modules.values()):
         # A file that is here already, as the program itself or as a module, is not run twice.
         if _file(module).name == path.name and _file(module).resolve() == path:
             return module
-    if not path.is_file():
-        raise ConfigurationError(f"there is no file {path}")
     # The stem alone could hide a module of the standard library.
     name = f"{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -251,8 +268,20 @@ def _import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with _importing(str(path)):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def _existing(path: Path) -> Path:
+    try:
+        found = path.resolve()
+        if found.is_file():
+            return found
+    except (OSError, ValueError, RuntimeError) as error:
+        # Too long a name, a NUL in it, a loop of links.
+        raise ConfigurationError(f"{str(path)!r} cannot be a file: {error}") from error
+    raise ConfigurationError(f"there is no file {found}")

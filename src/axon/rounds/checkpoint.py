@@ -40,6 +40,8 @@ class Checkpoint:
     seed: int
     previous_s: dict[str, float] = field(default_factory=dict)
     """How long each learner's previous answer took to arrive."""
+    owner: str = ""
+    """By which learners know a run that is taken up again from another of the same name."""
     fleet: str = ""
     """What a world that dies with the process needs to go on as if nothing had happened."""
 
@@ -140,6 +142,7 @@ def pack(checkpoint: Checkpoint) -> tuple[str, list[StoredVector]]:
         "members": checkpoint.members,
         "seed": checkpoint.seed,
         "previous_s": checkpoint.previous_s,
+        "owner": checkpoint.owner,
         "fleet": checkpoint.fleet,
     }
     named = [("parameters", checkpoint.parameters), *checkpoint.step_state.items()]

@@ -57,11 +57,13 @@ class Cycle:
         depot: Depot,
         state: State,
         tell: Callable[[Event], None] | None = None,
+        owner: str = "",
     ) -> None:
         self._run = run
         self._scheme = scheme
         self._depot = depot
         self._state = state
+        self._owner = owner
         self._tell = tell
         self._codec = codec(scheme.codec)
         self._number = state.cycle + 1
@@ -133,6 +135,7 @@ class Cycle:
             deadline_s=run.deadline_s,
             seed=run.seed,
             codec=self._scheme.codec,
+            owner=self._owner,
             ticket=secrets.token_hex(8),
             previous_s=self._state.previous_s.get(name),
         )
@@ -201,7 +204,7 @@ class Cycle:
             status=verdict.status,
             reason=verdict.reason,
             planned_shards=order.share.shards,
-            shards=update.shards,
+            shards=self._depot.served.get(order.device, update.shards),
             batches=update.batches,
             samples=update.samples,
             halted=update.halted,

@@ -36,7 +36,7 @@ def judge(
         return Verdict("declined", shortened(answer.reason))
     if not isinstance(answer, Update):
         return Verdict("refused", f"answered with {type(answer).__name__}, not an update")
-    problem = _misplaced(answer, order) or _miscounted(answer, most_batches)
+    problem = _misplaced(answer, order) or _miscounted(answer, most_batches, order.spec.batch_size)
     if problem:
         return Verdict("refused", problem)
     try:
@@ -63,7 +63,7 @@ def _same(got: object, wanted: object) -> bool:
     return type(got) is type(wanted) and got == wanted
 
 
-def _miscounted(update: Update, most_batches: int | None) -> str:
+def _miscounted(update: Update, most_batches: int | None, batch_size: int) -> str:
     for name in ("batches", "samples", "shards"):
         value = getattr(update, name)
         if type(value) is not int or not 0 <= value <= MOST:
@@ -72,10 +72,16 @@ def _miscounted(update: Update, most_batches: int | None) -> str:
         return "loss must be a number and halted a truth value"
     if update.timings is not None and not _are_timings(update.timings):
         return "timings must be two numbers of seconds"
+    return _overstated(update, most_batches, batch_size)
+
+
+def _overstated(update: Update, most_batches: int | None, batch_size: int) -> str:
     if update.batches < 1:
         return "trained no batch"
     if most_batches is not None and update.batches > most_batches:
         return f"claims {update.batches} batches, its share has {most_batches}"
+    if update.samples > update.batches * batch_size:
+        return f"claims {update.samples} samples in {update.batches} batches of {batch_size}"
     return ""
 
 
@@ -92,13 +98,16 @@ def _unfit(vector: Vector, reference: Vector) -> str:
     if vector.shape != reference.shape:
         return f"parameters have shape {vector.shape}, wanted {reference.shape}"
     # One number tells: a product with itself is finite only where every value is, and a quarter of
-    # the time of looking at each. Values so large that it overflows are looked at again.
+    # the time of looking at each.
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.dot(vector, vector)
-    if not np.isfinite(square) and not np.isfinite(vector).all():
-        bad = int(vector.size - np.count_nonzero(np.isfinite(vector)))
+    if np.isfinite(square):
+        return ""
+    bad = int(vector.size - np.count_nonzero(np.isfinite(vector)))
+    if bad:
         return f"{bad} of {vector.size} parameters are not finite"
-    return ""
+    # No model is like that, and an average with it would be all of it.
+    return "parameters are so large that their squares overflow"
 
 
 def shortened(value: object, limit: int = 200) -> str:

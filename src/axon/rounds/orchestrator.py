@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
+import numpy as np
+
 from axon.data.datasets import Dataset
 from axon.data.shards import Shards
-from axon.errors import QuorumNotReached
+from axon.errors import AxonError, CheckpointConflict, QuorumNotReached
 from axon.learning.evaluation import evaluate
 from axon.learning.nets import initial
 from axon.report.records import digest
@@ -50,6 +53,7 @@ class Orchestrator:
         self._tell = listen
         stock = Shards(dataset.train, run.shard_samples, seed=run.seed)
         self._depot = Depot(run.name, stock, self._scheme.sample, run.seed)
+        self._owner = secrets.token_hex(8)
         self._zero_s = 0.0
         self._state = State(0, initial(run.spec, run.seed), {}, {})
 
@@ -76,17 +80,37 @@ class Orchestrator:
     def _take_up(self) -> None:
         """Start where the newest checkpoint ends, if there is one."""
         self._zero_s = asyncio.get_running_loop().time()
-        saved = None if self._store is None else self._store.latest(self._run.name)
-        if saved is not None:
-            self._zero_s -= saved.clock_s
-            self._fleet.restore(saved.fleet)
-            self._state = State(saved.cycle, saved.parameters, saved.step_state, saved.previous_s)
+        if self._store is None:
+            return
+        saved = self._store.latest(self._run.name)
+        if saved is None:
+            if self._store.settings(self._run.name) is None:
+                self._store.begin(self._run.name, "{}")
+            return
+        self._check(saved)
+        self._zero_s -= saved.clock_s
+        self._owner = saved.owner or self._owner
+        self._fleet.restore(saved.fleet)
+        self._state = State(saved.cycle, saved.parameters, saved.step_state, saved.previous_s)
+
+    def _check(self, saved: Checkpoint) -> None:
+        """A run goes on only as what it was: its seed names all that it draws."""
+        run, size = self._run, self._state.parameters.size
+        if saved.seed != run.seed:
+            raise CheckpointConflict(
+                f"run {run.name} was begun with seed {saved.seed}, not {run.seed}"
+            )
+        if saved.parameters.size != size:
+            raise CheckpointConflict(
+                f"run {run.name} has a model of {saved.parameters.size} parameters, "
+                f"{run.spec.net} has {size}"
+            )
 
     async def _cycle(self) -> RoundRecord:
         run, number = self._run, self._state.cycle + 1
         peers = await self._fleet.muster(number)
         started_s = self._clock_s()
-        cycle = Cycle(run, self._scheme, self._depot, self._state, self._tell)
+        cycle = Cycle(run, self._scheme, self._depot, self._state, self._tell, self._owner)
         harvest = await cycle.run(peers)
         ended_s = self._clock_s()
         wanted = run.quorum or 1
@@ -120,9 +144,24 @@ class Orchestrator:
         state = self._state
         aggregate = self._scheme.aggregate(harvest.vectors, harvest.weights)
         parameters, step_state = self._scheme.step(state.parameters, aggregate, state.step_state)
+        self._check_model(parameters)
         took_s = {device.device: self._took_s(device) for device in harvest.devices}
         known = {name: each_s for name, each_s in took_s.items() if each_s is not None}
         return State(state.cycle + 1, parameters, step_state, known)
+
+    def _check_model(self, parameters: Vector) -> None:
+        """Stop before a broken model is saved and handed to everybody."""
+        wanted = self._state.parameters
+        fits = parameters.dtype == wanted.dtype and parameters.shape == wanted.shape
+        if fits and np.isfinite(parameters).all():
+            return
+        found = "numbers that are not finite"
+        if not fits:
+            found = f"{parameters.dtype} of shape {parameters.shape}"
+        raise AxonError(
+            f"{self._scheme.aggregate} and {self._scheme.step} gave {found}, "
+            f"wanted {wanted.dtype} of shape {wanted.shape}"
+        )
 
     def _took_s(self, device: DeviceRecord) -> float | None:
         """How long a learner's update took to come, as it is told next time.
@@ -154,6 +193,7 @@ class Orchestrator:
             previous_s=dict(state.previous_s),
             clock_s=self._clock_s(),
             members=members,
+            owner=self._owner,
             fleet=self._fleet.snapshot(),
             seed=self._run.seed,
         )

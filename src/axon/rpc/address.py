@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +11,8 @@ from axon.errors import ConfigurationError
 
 DEFAULT_PORT = 8000
 SCHEMES = ("http", "https", "unix", "memory")
+
+_NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,12 @@ class Address:
         if _is_bare_ipv6(text):
             text = f"[{text}]"
         scheme = "https" if tls else "http"
-        parts = urlsplit(text if "://" in text else f"{scheme}://{text}")
+        try:
+            parts = urlsplit(text if "://" in text else f"{scheme}://{text}")
+        except ValueError as error:
+            raise ConfigurationError(
+                f"{text!r} is no address: {error}", hint="write host[:port][/path]"
+            ) from error
         if parts.scheme not in SCHEMES:
             raise ConfigurationError(
                 f"unknown scheme {parts.scheme!r} in {text!r}",
@@ -56,6 +64,8 @@ class Address:
             raise ConfigurationError(f"bad port in {text!r}: {error}") from error
         if not parts.hostname:
             raise ConfigurationError(f"no host in {text!r}", hint="write host[:port][/path]")
+        if parts.scheme != "memory":
+            check_host(parts.hostname)
         if number is None:
             number = DEFAULT_PORT if port is None else port
         return cls(parts.hostname, number, parts.scheme, unquote(parts.path).strip("/"))
@@ -91,6 +101,19 @@ class Address:
         if self.scheme == "unix":
             return f"unix://{self.host}" + (f"#{self.path}" if self.path else "")
         return f"{self.scheme}://{self.netloc}" + (f"/{self.path}" if self.path else "")
+
+
+def check_host(host: str) -> None:
+    """Raise `ConfigurationError` for what can be neither an IP address nor a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError as error:
+        # Digits and dots alone are an address that went wrong; nobody is called so.
+        if not _NAME.fullmatch(host) or re.fullmatch(r"[\d.]+", host):
+            raise ConfigurationError(
+                f"{host!r} is no host",
+                hint="give an IP address, or a name of letters, digits, dots and dashes",
+            ) from error
 
 
 def _is_bare_ipv6(text: str) -> bool:

@@ -74,18 +74,6 @@ class Contention:
     extra_flops_per_batch: float = 0.0
     extra_download_bytes: int = 0
 
-    def compute(self, batch_flops: float) -> float:
-        """The part of the processor's rate that is left to a batch of that much work."""
-        return _part(batch_flops, self.extra_flops_per_batch)
-
-    def bandwidth(self, download_bytes: float) -> float:
-        """The part of the link's rate that is left to a download of that size.
-
-        It is as if the learner waited for both. A fair link would let a download that is smaller
-        than the matrix go sooner, at half its rate.
-        """
-        return _part(download_bytes, self.extra_download_bytes)
-
     def batch_s(self, device: Device, flops_per_sample: float, samples: int) -> float:
         """How long one batch takes to train on a device that is so occupied."""
         return (
@@ -141,10 +129,6 @@ async def download_stressor(state: State, fetch: Callable[[], Awaitable[NDArray[
 def random_matrix(random: np.random.Generator) -> NDArray[np.float64]:
     """What a downloading device fetches; random, so that no codec makes it any smaller."""
     return random.random((SIDE, SIDE))
-
-
-def _part(own: float, extra: float) -> float:
-    return 1.0 if extra == 0.0 else own / (own + extra)
 
 
 def _check_state(state: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any
@@ -162,6 +162,9 @@ DEVICES: dict[str, Device] = _known(
     ),
 )
 
+MOST_OF_A_KIND = 100_000
+"""More of one kind than anybody simulates; a slip of the keyboard should not fill the memory."""
+
 FLEETS: dict[str, str] = {
     "thesis": "pi-1,pi-2,pi-3,jetson-nano",  # section 3.4.2.2, the second cluster
     "pair": "pi-1,jetson-nano",  # the same section, the first
@@ -211,9 +214,12 @@ def fleet(members: str | Sequence[str | Device]) -> dict[str, Device]:
     kinds = Counter(one.kind for one in devices)
     # A numbered name steps aside for a kind that is spelt like one: "pi" twice, beside "pi-1".
     taken = {kind for kind, number in kinds.items() if number == 1}
+    numbers = {kind: count(1) for kind in kinds}
     named: dict[str, Device] = {}
     for one in devices:
-        name = one.kind if kinds[one.kind] == 1 else _numbered(one.kind, taken | named.keys())
+        kind = one.kind
+        name = kind if kinds[kind] == 1 else _numbered(kind, numbers[kind], taken)
+        taken.add(name)
         named[name] = one
     return named
 
@@ -227,15 +233,21 @@ def _several(member: str | Device) -> Iterable[Device]:
             f"no device or fleet is called {name!r}",
             hint=f"known are {', '.join(DEVICES)} and the fleets {', '.join(FLEETS)}",
         )
-    if star and not (number.isdecimal() and int(number) >= 1):
+    return [DEVICES[name]] * (_how_many(member, number) if star else 1)
+
+
+def _how_many(member: str, number: str) -> int:
+    # By its length first: Python refuses to read thousands of digits.
+    if not number.isdecimal() or len(number) > 20 or not 1 <= int(number) <= MOST_OF_A_KIND:
         raise ConfigurationError(
-            f"{member.strip()!r} needs a whole number of at least 1 after the *, got {number!r}"
+            f"{member[:60].strip()!r} needs a whole number of at least 1 and at most "
+            f"{MOST_OF_A_KIND:,} after the *, got {number[:40]!r}"
         )
-    return [DEVICES[name]] * (int(number) if star else 1)
+    return int(number)
 
 
-def _numbered(kind: str, taken: set[str]) -> str:
-    return next(name for number in count(1) if (name := f"{kind}-{number}") not in taken)
+def _numbered(kind: str, numbers: Iterator[int], taken: Container[str]) -> str:
+    return next(name for number in numbers if (name := f"{kind}-{number}") not in taken)
 
 
 def _link_from(table: Any, base: Link) -> Link:

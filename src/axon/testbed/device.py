@@ -1,18 +1,20 @@
 """An emulated device: a process that serves a learner as a device of the catalogue would.
 
 Started by the emulated world, which writes the settings as one line of JSON to its standard input,
-and later words such as `partition`. It answers with one line, its address. When its input ends, its
-world is gone, and so is it: a killed orchestrator leaves no process behind.
+and later words such as `partition`. It answers with one line, its address; what a task prints goes
+to the log instead, beside the errors. When its input ends, its world is gone, and so is it: a
+killed orchestrator leaves no process behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import torch
@@ -78,8 +80,8 @@ def deal(dataset: str, partition: str, members: tuple[str, ...], seed: int) -> d
     return {name: train.take(indices) for name, indices in parts.items()}
 
 
-async def serve(settings: DeviceSettings, control: asyncio.StreamReader) -> None:
-    """Serve the learner until the world's end."""
+async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer: IO[str]) -> None:
+    """Serve the learner until the world's end; where, it writes as its answer."""
     random = plain_stream(settings.seed, "link", settings.name)
     transport = ShapedTransport(HttpTransport(), settings.link, random)
     access = client.access(transport=transport, reconnect_s=0.0)
@@ -103,7 +105,7 @@ async def serve(settings: DeviceSettings, control: asyncio.StreamReader) -> None
             announce=False,
             grace_s=0.0,
         ) as serving:
-            print(serving.address, flush=True)
+            print(serving.address, file=answer, flush=True)
             await _obey(control, transport, settings.link)
     finally:
         await transport.close()
@@ -131,15 +133,30 @@ def _fetching(address: str, access: client.Access) -> Callable[[], Awaitable[Any
     return fetch
 
 
+def private_output() -> IO[str]:
+    """Standard output for ourselves; from now on, what anybody else prints goes to the log.
+
+    A line of a task's own would be taken for the address, and the pipe, of which nobody reads
+    more than that, would fill up and hold the training.
+    """
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # One buffer as well, so that an error stays the last line of the log.
+    sys.stdout = sys.stderr
+    return output
+
+
 async def _main() -> None:
     loop = asyncio.get_running_loop()
     control = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(control), sys.stdin)
     settings = msgspec.convert(json.loads(await control.readline()), DeviceSettings)
-    for reference in settings.tasks:
-        load_tasks(reference)
-    torch.set_num_threads(1)  # A device is as fast as it is said to be, not as its host has cores.
-    await serve(settings, control)
+    with private_output() as answer:
+        for reference in settings.tasks:
+            load_tasks(reference)
+        # A device is as fast as it is said to be, not as its host has cores.
+        torch.set_num_threads(1)
+        await serve(settings, control, answer)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import torch
@@ -24,6 +24,7 @@ from axon.learning.learner import Abilities, Answer, Learner, Pace
 from axon.policies import SelfAllocator, Trainer
 from axon.rounds.depot import Depot
 from axon.rounds.fleet import Report
+from axon.rpc.memory.network import HEAD_BYTES
 from axon.seeds import plain_stream, stream
 from axon.testbed import virtual
 from axon.testbed.activity import Activity, Contention, contention, draw
@@ -36,9 +37,6 @@ from axon.values import Order, Samples, TaskSpec, Update, Vector
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-HEAD_BYTES = 300
-"""What a request or an answer costs beside its body."""
 
 
 def simulated(
@@ -124,16 +122,15 @@ class SimulatedFleet:
         return function(*args, **kwargs)  # Threads are invisible to a jumping clock.
 
     def snapshot(self) -> str:
-        known = {
-            name: tuple(learner.learner.paces.items()) for name, learner in self.learners.items()
-        }
-        return msgspec.json.encode(known).decode()
+        known = {name: learner.snapshot() for name, learner in self.learners.items()}
+        return msgspec.json.encode((known, sorted(self._away))).decode()
 
     def restore(self, snapshot: str) -> None:
-        kind = dict[str, tuple[tuple[TaskSpec, Pace], ...]]
-        for name, paces in msgspec.json.decode(snapshot, type=kind).items():
+        known, away = msgspec.json.decode(snapshot, type=tuple[dict[str, Remembered], list[str]])
+        self._away = set(away)
+        for name, remembered in known.items():
             if name in self.learners:
-                self.learners[name].learner.paces.update(paces)
+                self.learners[name].restore(remembered)
 
     # Faults
 
@@ -160,6 +157,14 @@ class SimulatedFleet:
     def join(self, name: str) -> None:
         """The device takes part again from the next cycle on."""
         self._away.discard(name)
+
+
+class Remembered(NamedTuple):
+    """What of a simulated learner must outlive its process."""
+
+    paces: tuple[tuple[TaskSpec, Pace], ...]
+    is_down: bool
+    is_cut: bool
 
 
 class SimulatedLearner:
@@ -192,6 +197,14 @@ class SimulatedLearner:
         if self._activity is not None:
             state = draw(self._activity, stream(seed, "activity", cycle, self._name))
             self._contention = contention(state)
+
+    def snapshot(self) -> Remembered:
+        return Remembered(tuple(self.learner.paces.items()), self.host.is_down, self._is_cut)
+
+    def restore(self, remembered: Remembered) -> None:
+        self.learner.paces.update(remembered.paces)
+        self.host.is_down = remembered.is_down
+        self._is_cut = remembered.is_cut
 
     def cut(self) -> None:
         self._is_cut = True

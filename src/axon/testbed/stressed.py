@@ -71,6 +71,9 @@ class EmulatedLearner:
             if self._paced:
                 size = last if done % per_pass == 0 else job.spec.batch_size
                 duty.pace(duty.target_s(each, size), began_s=began_s)
+            else:
+                # A quota slows what is computed; what a batch costs besides is rested.
+                time.sleep(self._device.batch_overhead_s)
             began_s = time.monotonic()
 
         return after_batch
