@@ -3,8 +3,9 @@
     python benchmarks/bench_round.py [--cycles N] [--json FILE]
 
 Overhead is the time from one cycle's beginning to the next one's, less the slowest learner's own
-training: orders, downloads, updates, aggregation, record. For a model of 100 MB it is set beside
-the time of copying as much over a loopback socket once for each learner, in the same run.
+training: orders, downloads, updates, aggregation, record, and, where it says so, the checkpoint in
+SQLite. For a model of 100 MB it is set beside the time of copying as much over a loopback socket
+once for each learner, in the same run.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ import torch
 from axon.allocation.equal import Equal
 from axon.data.datasets import Dataset
 from axon.learning.tasks import default_spec, load_tasks
+from axon.rounds.checkpoint import Store, open_store
 from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
@@ -71,7 +74,19 @@ def make_dataset(samples: int) -> Dataset:
     return Dataset(name="bench", train=whole, test=whole.take(slice(100)), classes=10)
 
 
-def overheads_s(addresses: dict[str, str], spec: TaskSpec, cycles: int) -> list[float]:
+def overhead_s(addresses: dict[str, str], spec: TaskSpec, cycles: int, *, kept: bool) -> float:
+    """Median seconds of a cycle beside its training, after two that warm up."""
+    with ExitStack() as stack:
+        store = None
+        if kept:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            store = stack.enter_context(closing(open_store(Path(folder) / "checkpoint.sqlite")))
+        return statistics.median(overheads_s(addresses, spec, cycles, store))
+
+
+def overheads_s(
+    addresses: dict[str, str], spec: TaskSpec, cycles: int, store: Store | None
+) -> list[float]:
     """Seconds of each cycle beside its training, after two that warm up."""
     dataset = make_dataset(LEARNERS * 500)
     run = Run(
@@ -89,7 +104,8 @@ def overheads_s(addresses: dict[str, str], spec: TaskSpec, cycles: int) -> list[
             ended.append((time.perf_counter(), event.record))
 
     async def main(fleet: Fleet) -> None:
-        await Orchestrator(run, dataset, fleet, Scheme(allocate=Equal()), listen=listen).run()
+        scheme = Scheme(allocate=Equal())
+        await Orchestrator(run, dataset, fleet, scheme, store=store, listen=listen).run()
 
     deployed(addresses).run(main)
     found = []
@@ -137,21 +153,23 @@ def main() -> None:
     load_tasks(str(TASKS))
     small = default_spec("twonn", (784,), 10)
     bulky = default_spec("bulky", (784,), 10)
+    few = max(3, given.cycles // 3)
+    found: dict[str, float] = {}
     with workers() as addresses:
-        small_ms = statistics.median(overheads_s(addresses, small, given.cycles)) * 1e3
-        bulky_s = statistics.median(overheads_s(addresses, bulky, max(3, given.cycles // 3)))
+        for name, kept in (("", False), ("kept_", True)):
+            found[f"{name}overhead_ms"] = 1e3 * overhead_s(
+                addresses, small, given.cycles, kept=kept
+            )
+            found[f"{name}bulky_s"] = overhead_s(addresses, bulky, few, kept=kept)
     copies_s = statistics.median(copy_s(100_000_000) for _ in range(7)) * LEARNERS
-    found = {
-        "overhead_ms": small_ms,
-        "bulky_s": bulky_s,
-        "copies_s": copies_s,
-        "bulky_ratio": bulky_s / copies_s,
-    }
-    print(f"TwoNN, {LEARNERS} learners: {small_ms:.1f} ms a cycle beside training "
-          f"(bar {OVERHEAD_BAR_MS:.0f} ms)")  # fmt: skip
-    print(f"100 MB, {LEARNERS} learners: {bulky_s:.2f} s a cycle beside training, "
-          f"{bulky_s / copies_s:.2f} times {LEARNERS} copies of {copies_s / LEARNERS:.3f} s "
-          f"(bar {COPIES_BAR:.0f})")  # fmt: skip
+    found["copies_s"] = copies_s
+    for name, words in (("", ""), ("kept_", ", checkpoint included")):
+        bulky_s = found[f"{name}bulky_s"]
+        print(f"TwoNN, {LEARNERS} learners{words}: {found[f'{name}overhead_ms']:.1f} ms a cycle "
+              f"beside training (bar {OVERHEAD_BAR_MS:.0f} ms)")  # fmt: skip
+        print(f"100 MB, {LEARNERS} learners{words}: {bulky_s:.2f} s a cycle beside training, "
+              f"{bulky_s / copies_s:.2f} times {LEARNERS} copies of {copies_s / LEARNERS:.3f} s "
+              f"(bar {COPIES_BAR:.0f})")  # fmt: skip
     if given.json:
         Path(given.json).write_text(json.dumps(found, indent=1))
 

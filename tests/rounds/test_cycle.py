@@ -168,7 +168,7 @@ def test_a_record_tells_what_was_planned_fetched_and_done() -> None:
             planned_shards=3,
             shards=3,
             batches=2,
-            samples=24,
+            samples=8,
             halted=True,
             loss=0.123457,
             fetched_s=0.125,

@@ -76,9 +76,13 @@ def _parse_positional(text: str) -> object:
 
 
 def parse_value(text: str) -> object:
-    """What the text means in JSON, or the text itself."""
+    """What the text means in JSON, or the text itself; `ConfigurationError` if it has no bottom."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ConfigurationError(
+            f"the argument {text[:20]}… of {len(text):,} characters is nested too deeply"
+        ) from error
     except ValueError:
         return text
 

@@ -50,7 +50,7 @@ app = typer.Typer(
     help="Train across your devices, find the workers among them, and call their functions.",
     no_args_is_help=True,
     add_completion=False,
-    # Our own errors are reported by `main`, and those of nobody are bugs, to be seen as they are.
+    # Every error is reported by `main`.
     pretty_exceptions_enable=False,
     # Plain help comes up in half the time: rich is not imported for it.
     rich_markup_mode=None,
@@ -89,11 +89,12 @@ def main() -> None:
     arguments, debug = take_debug(sys.argv[1:])
     try:
         app(arguments, prog_name="axon")
-    except AxonError as error:
-        typer.echo(explain(error, debug=debug), err=True)
-        sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except Exception as error:
+        # A bug of ours is one line too: a trace tells a person who trains nothing.
+        typer.echo(explain(error, debug=debug), err=True)
+        sys.exit(exit_code(error))
 
 
 def take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
@@ -103,12 +104,12 @@ def take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
     return [*kept, *arguments[end:]], len(kept) < end
 
 
-def exit_code(error: AxonError) -> int:
+def exit_code(error: Exception) -> int:
     """The code for a script to tell errors apart by."""
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
 
 
-def explain(error: AxonError, *, debug: bool) -> str:
+def explain(error: Exception, *, debug: bool) -> str:
     """One line for a person, or the whole trace; without anything that a terminal obeys.
 
     What a worker says in its errors is as little to be trusted as its name.
@@ -117,7 +118,11 @@ def explain(error: AxonError, *, debug: bool) -> str:
     from axon.rpc.discovery.mdns import printable
 
     if not debug:
-        return f"axon: {printable(str(error), limit=2000) or type(error).__name__}"
+        kind, message = type(error).__name__, printable(str(error), limit=2000)
+        if isinstance(error, (AxonError, OSError)):
+            return f"axon: {message or kind}"
+        said = f"{kind}: {message}" if message else kind
+        return f"axon: internal error: {said}; --debug shows the trace"
     lines = "".join(traceback.format_exception(error)).splitlines()
     return "\n".join(
         "".join(character for character in line if character.isprintable()) for line in lines

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from axon.cli.notices import tell_of_beginning
 from axon.cli.options import NO_KEY_HINT, InsecureOption, KeyOption, TlsOption, given
 from axon.errors import ConfigurationError
 
@@ -199,8 +200,11 @@ def taken_up(table: Mapping[str, Any], keeping: Keeping) -> Recipe:
     otherwise; the number of cycles alone may change.
     """
     wanted = recipe_from_table(_named(table, keeping))
-    saved = _saved(wanted.name, keeping) if keeping.resume else None
+    if not keeping.resume:
+        return wanted
+    saved = _saved(wanted.name, keeping)
     if saved is None:
+        tell_of_beginning(wanted.name, keeping)
         return wanted
     chosen = sorted(set(table) - {"cycles"})
     changed = [name for name in chosen if getattr(wanted, name) != getattr(saved, name)]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from axon.cli.notices import tell_of_unread
 from axon.cli.options import require_torch, takes
 from axon.cli.recipes import Settings, Surroundings, taken_up
 
@@ -54,7 +55,7 @@ def train(
     Example: axon train --devices pi-1,jetson-nano --cycles 20 --out runs/first
     """
     require_torch()
-    _run(settings.given(context), surroundings)
+    _run(context, settings.given(context), surroundings)
 
 
 @takes(RecipeFile, Settings, Surroundings)
@@ -68,16 +69,17 @@ def run(
     require_torch()
     from axon.recipes.settings import read_table
 
-    _run(read_table(recipe.file) | settings.given(context), surroundings)
+    _run(context, read_table(recipe.file) | settings.given(context), surroundings)
 
 
-def _run(table: Mapping[str, Any], around: Surroundings) -> None:
+def _run(context: typer.Context, table: Mapping[str, Any], around: Surroundings) -> None:
     # Late, because all of it together takes seconds to import.
     from axon.cli import progress
     from axon.recipes.runner import Keeping, run_recipe
 
     keeping = Keeping(out=around.out, store=around.store, resume=around.resume)
     recipe = taken_up(table, keeping)
+    tell_of_unread(context, recipe)
     try:
         with progress.showing(recipe.cycles, as_json=around.as_json) as listen:
             outcome = run_recipe(recipe, keeping, hosting=around.hosting(recipe), listen=listen)

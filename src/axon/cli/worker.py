@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from axon.worker import Worker
 
 
+MOST_THREADS = 4096
+LONGEST_NAME = 200
+MOST_MEGABYTES = 1e12
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """What `axon worker` is told."""
@@ -36,7 +41,10 @@ class WorkerOptions:
         typer.Option(metavar="MB", help="What training may fill; what is free if left out."),
     ] = None
     threads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Threads to train with; all if left out.")
+        int | None,
+        typer.Option(
+            min=1, max=MOST_THREADS, metavar="N", help="Threads to train with; all if left out."
+        ),
     ] = None
     accelerator: Annotated[
         str, typer.Option(metavar="auto|cpu|cuda|mps", help="What it trains on.")
@@ -63,6 +71,7 @@ def worker(_context: typer.Context, options: WorkerOptions) -> None:
     Example: axon worker --host 0.0.0.0 --key axon-keys/axon.key
     """
     require_torch()
+    _check_name(options.name)
     _check_open(options)
     data = None if options.data is None else own_samples(options.data)
     if sys.stderr.isatty():
@@ -74,9 +83,21 @@ def worker(_context: typer.Context, options: WorkerOptions) -> None:
     _serve(options, data)
 
 
-def _check_open(options: WorkerOptions) -> None:
-    from axon.rpc.address import Address
+def _check_name(name: str | None) -> None:
+    """A name goes into tables and logs, on this machine and on others."""
+    if name is None:
+        return
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise ConfigurationError(
+            f"--name must be 1 to {LONGEST_NAME} printable characters, "
+            f"got {len(name)}: {name[:LONGEST_NAME]!r}"
+        )
 
+
+def _check_open(options: WorkerOptions) -> None:
+    from axon.rpc.address import Address, check_host
+
+    check_host(options.host)
     if options.key is None and not options.insecure and not Address(options.host).is_loopback:
         raise ConfigurationError(
             f"{options.host} can be reached from other machines and has no key", hint=NO_KEY_HINT
@@ -119,8 +140,8 @@ def _accelerator(chosen: str) -> str:
     if chosen == "auto":
         return best_accelerator()
     try:
-        torch.zeros(1, device=chosen)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=chosen).item()  # `meta` has tensors, but no numbers in them.
+    except (RuntimeError, AssertionError, ImportError) as error:
         # What torch raises depends on how it was built.
         reason = str(error).splitlines()[0]
         raise ConfigurationError(
@@ -159,8 +180,10 @@ def _telling_worker(name: str | None) -> Worker:
 
 
 def _in_bytes(megabytes: float) -> int:
-    if not 0 < megabytes < 1e12:
-        raise ConfigurationError(f"--memory must be above 0 MB, got {megabytes:g}")
+    if not 0 < megabytes < MOST_MEGABYTES:
+        raise ConfigurationError(
+            f"--memory must be above 0 MB and below {MOST_MEGABYTES:g} MB, got {megabytes:g}"
+        )
     return int(megabytes * 1e6)
 
 

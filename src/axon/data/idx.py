@@ -47,6 +47,11 @@ def content(path: Path, *, origin: str = "") -> bytes:
                 return _announced(unpacked, origin)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ConfigurationError(f"{origin} is damaged: {error}") from error
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read {origin}: {error.strerror or error}",
+            hint="make it a file that may be read, or take it away",
+        ) from error
 
 
 def parse(data: bytes, *, dimensions: int, origin: str) -> NDArray[np.uint8]:

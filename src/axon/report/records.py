@@ -7,6 +7,7 @@ where the field may be None and as NaN where it is a float.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -56,8 +57,13 @@ def _hashed(piece: memoryview) -> bytes:
 
 def to_line(record: RoundRecord) -> str:
     """The record as one line of JSON in ASCII, without the newline."""
+    return to_json(record)
+
+
+def to_json(value: Any) -> str:
+    """A record, one of its parts, or plain values around them, as records are written."""
     # Not msgspec's own encoder: it prints 1e16 where Python prints 1e+16.
-    plain = _finite(msgspec.to_builtins(record, enc_hook=_unwrap))
+    plain = _finite(msgspec.to_builtins(value, enc_hook=_unwrap))
     return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 
 
@@ -68,7 +74,7 @@ def from_line(line: str) -> RoundRecord:
         if isinstance(plain, dict):
             _restore(plain)
         return msgspec.convert(plain, RoundRecord)
-    except (ValueError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"not a round record: {error}") from error
 
 
@@ -90,6 +96,26 @@ def read(path: str | Path) -> list[RoundRecord]:
     return records
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file, so that whatever happens meanwhile either the old or the new one is there."""
+    # Beside the file, because a rename is atomic within one file system only, and under a name that
+    # nobody else can have put something at.
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files for their owner alone; what a run leaves is no secret.
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
 class RecordFile:
     """A file of record lines with one writer, which may be killed at any instant."""
 
@@ -98,22 +124,7 @@ class RecordFile:
 
     def rewrite(self, records: Iterable[RoundRecord]) -> None:
         """Replace the whole file: a reader finds the old one or the new one, never a mixture."""
-        data = "".join(to_line(record) + "\n" for record in records).encode()
-        # Beside the file, because a rename is atomic within one file system only.
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        temporary = Path(name)
-        try:
-            with open(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            # mkstemp makes files for their owner alone; a record is no secret.
-            temporary.chmod(0o644)
-            temporary.replace(self.path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(self.path.parent)
+        write_whole(self.path, "".join(to_line(each) + "\n" for each in records).encode())
 
     def append(self, record: RoundRecord) -> None:
         """Add one record, with one unbuffered write of its whole line."""
@@ -123,7 +134,8 @@ class RecordFile:
             file.truncate(end)
             if file.write(line) != len(line):
                 file.truncate(end)
-                raise OSError(f"{self.path}: no room for a record of {len(line)} bytes")
+                problem = f"no room for a record of {len(line)} bytes"
+                raise OSError(errno.ENOSPC, problem, str(self.path))
 
 
 def _end_of_whole_lines(file: FileIO) -> int:

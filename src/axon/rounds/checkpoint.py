@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from axon.errors import AxonError, CheckpointConflict, ConfigurationError, RunExists
-from axon.report.records import digest, digest_of
+from axon.report.records import digest, digest_of, from_line
 from axon.values import RoundRecord, Vector, check_whole
 
 
@@ -59,22 +61,34 @@ class Checkpoint:
 
 
 class Store(Protocol):
-    """Keeps runs. Every method may be called from any thread."""
+    """Keeps runs. Every method may be called from any thread.
+
+    Whatever is read and is not what was saved is an `AxonError` that names the store.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
 
     def begin(self, run: str, settings: str) -> None:
-        """Keep a new run and its settings, a JSON text.
+        """Keep a run and its settings, a JSON text; those of an earlier beginning are replaced.
 
-        Raises `RunExists` for a name that is taken, unless that run has the same settings and has
-        not finished a cycle: beginning twice is then the same as once.
+        Raises `RunExists` once a cycle of it is saved: only then is there something to lose.
+        """
+
+    def amend(self, run: str, settings: str) -> None:
+        """Replace the settings of a run that has begun, whatever it has saved.
+
+        Raises `ConfigurationError` for an unknown run.
         """
 
     def settings(self, run: str) -> str | None:
-        """What the run began with; None for an unknown run."""
+        """What the run began with, or was last amended to; None for an unknown run."""
 
     def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
         """Add the cycle's record and replace the run's checkpoint, both or neither.
 
-        Raises `CheckpointConflict` unless the cycle is the one after the last one saved.
+        The record's digest, where it has one, is kept as that of the parameters. Raises `CheckpointConflict` unless the cycle is the one after the last one saved.
         """
 
     def latest(self, run: str) -> Checkpoint | None:
@@ -135,8 +149,22 @@ class StoredVector:
     data: memoryview | bytes
 
 
-def pack(checkpoint: Checkpoint) -> tuple[str, list[StoredVector]]:
-    """The checkpoint's plain fields as JSON, and its arrays."""
+class _Head(msgspec.Struct, forbid_unknown_fields=True):
+    """The checkpoint's plain fields, of which every store keeps a JSON text."""
+
+    clock_s: float
+    members: tuple[str, ...]
+    seed: int
+    previous_s: dict[str, float]
+    owner: str = ""
+    fleet: str = ""
+
+
+def pack(checkpoint: Checkpoint, parameters_digest: str = "") -> tuple[str, list[StoredVector]]:
+    """The checkpoint's plain fields as JSON, and its arrays.
+
+    Whoever knows the digest of the parameters hands it over: hashing them takes its time.
+    """
     head = {
         "clock_s": checkpoint.clock_s,
         "members": checkpoint.members,
@@ -146,8 +174,9 @@ def pack(checkpoint: Checkpoint) -> tuple[str, list[StoredVector]]:
         "fleet": checkpoint.fleet,
     }
     named = [("parameters", checkpoint.parameters), *checkpoint.step_state.items()]
+    known = {0: parameters_digest} if parameters_digest else {}
     vectors = [
-        StoredVector(place, name, digest(vector), _bytes_of(vector))
+        StoredVector(place, name, known.get(place) or digest(vector), _bytes_of(vector))
         for place, (name, vector) in enumerate(named)
     ]
     return json.dumps(head), vectors
@@ -156,21 +185,24 @@ def pack(checkpoint: Checkpoint) -> tuple[str, list[StoredVector]]:
 def unpack(run: str, cycle: int, head: str, stored: Sequence[StoredVector]) -> Checkpoint:
     """The checkpoint that was packed, whose arrays come in the order of their places.
 
-    Raises `AxonError` for bytes that do not have their digest.
+    Raises `ValueError` for bytes that do not have their digest, and whatever else comes of fields
+    that are not what was packed; `reading` makes one error of all of it.
     """
-    if not stored:
-        raise _damaged(run, cycle, "the parameters are missing")
-    fields = json.loads(head)
-    fields["members"] = tuple(fields["members"])
-    arrays = {}
+    places = [vector.place for vector in stored]
+    if not places or places[0] != 0:
+        raise ValueError("the parameters are missing")
+    if places != list(range(len(places))):
+        raise ValueError(f"the arrays should have the places 0 to {len(places) - 1}, got {places}")
+    fields = msgspec.structs.asdict(msgspec.convert(json.loads(head), _Head))
     for vector in stored:
         found = digest_of(vector.data)
         if found != vector.digest:
-            wanted = f"the digest of {vector.name!r} is {found} and should be {vector.digest}"
-            raise _damaged(run, cycle, wanted)
-        arrays[vector.place] = _array_of(vector.data)
-    step_state = {vector.name: arrays[vector.place] for vector in stored[1:]}
-    return Checkpoint(run=run, cycle=cycle, parameters=arrays[0], step_state=step_state, **fields)
+            raise ValueError(
+                f"the digest of {vector.name!r} is {found} and should be {vector.digest}"
+            )
+    step_state = {vector.name: _array_of(vector.data) for vector in stored[1:]}
+    parameters = _array_of(stored[0].data)
+    return Checkpoint(run=run, cycle=cycle, parameters=parameters, step_state=step_state, **fields)
 
 
 def _bytes_of(vector: Vector) -> memoryview:
@@ -182,11 +214,64 @@ def _array_of(data: memoryview | bytes) -> Vector:
     return np.frombuffer(data, dtype="<f4").astype(np.float32)
 
 
-def _damaged(run: str, cycle: int, what: str) -> AxonError:
-    return AxonError(
-        f"run {run!r} cannot be taken up after cycle {cycle}: {what}",
-        hint="the store is damaged: restore it from a backup",
-    )
+_DAMAGE_HINT = "the store is damaged: restore it from a backup"
+
+
+@contextmanager
+def reading(where: str, what: str) -> Iterator[None]:
+    """Whatever goes wrong in making sense of what a store holds, the store is damaged."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise damaged(where, what, str(error) or type(error).__name__) from error
+    except RecursionError as error:
+        raise damaged(where, what, "it is nested too deeply") from error
+
+
+def damaged(where: str, what: str, wrong: str, *, hint: str = _DAMAGE_HINT) -> AxonError:
+    """The error for a store that holds what was never saved."""
+    return AxonError(f"{where}: {what}: {wrong}", hint=hint)
+
+
+def records_of(where: str, run: str, rows: Sequence[tuple[int, str]]) -> list[RoundRecord]:
+    """The records of the cycles and lines that a store holds of a run."""
+    found = []
+    for cycle, line in rows:
+        with reading(where, f"the record of cycle {cycle} of run {run!r} cannot be read"):
+            record = from_line(line)
+            if (record.run, record.cycle) != (run, cycle):
+                raise ValueError(f"it is of cycle {record.cycle} of run {record.run!r}")
+        found.append(record)
+    return found
+
+
+def state_of(store: Store, run: str) -> tuple[Checkpoint | None, list[RoundRecord]]:
+    """The newest checkpoint and the records of a run, which raises unless they agree."""
+    records, latest = store.records(run), store.latest(run)
+    cycles = [record.cycle for record in records]
+    after = 0 if latest is None else latest.cycle
+    what = f"run {run!r} cannot be taken up"
+    if cycles != list(range(1, after + 1)):
+        raise damaged(
+            store.name,
+            what,
+            f"its checkpoint is of cycle {after}, and it has {len(cycles)} records, "
+            f"of {_in_words(cycles)}",
+            hint="another orchestrator is saving it just now, or else " + _DAMAGE_HINT,
+        )
+    if latest is not None and records[-1].digest not in ("", digest(latest.parameters)):
+        wrong = f"the parameters are not those of the record of cycle {after}"
+        raise damaged(store.name, what, wrong)
+    return latest, records
+
+
+def _in_words(cycles: Sequence[int]) -> str:
+    """Which cycles there are, without naming thousands."""
+    missing = sorted(set(range(1, max(cycles, default=0) + 1)) - set(cycles))
+    if not missing:
+        return f"the cycles 1 to {cycles[-1]}" if cycles else "no cycle"
+    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    return f"which cycle {', '.join(map(str, missing[:8]))}{more} has none"
 
 
 def check_beginning(run: str, settings: str) -> None:
@@ -199,12 +284,18 @@ def check_beginning(run: str, settings: str) -> None:
         raise ConfigurationError(f"settings must be a JSON text: {error}") from error
 
 
-def check_same_beginning(run: str, kept: str, settings: str, cycles: int) -> None:
-    """Raise `RunExists` unless the kept run has these settings and no cycles."""
+def check_unsaved(run: str, cycles: int) -> None:
+    """Raise `RunExists` for a run with cycles, whose settings are those of its records."""
     if cycles:
         raise RunExists(f"there is already a run {run!r}, with {cycles} cycles")
-    if json.loads(kept) != json.loads(settings):
-        raise RunExists(f"there is already a run {run!r}, with other settings: {kept}")
+
+
+def check_amended(run: str, amended: int) -> None:
+    """Raise unless there was a run whose settings could be amended."""
+    if not amended:
+        raise ConfigurationError(
+            f"there is no run {run!r} to amend", hint="begin(run, settings) first"
+        )
 
 
 def check_pair(checkpoint: Checkpoint, record: RoundRecord) -> None:

@@ -13,15 +13,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from axon.errors import AxonError, ConfigurationError
-from axon.report.records import from_line, to_line
+from axon.report.records import to_line
 from axon.rounds.checkpoint import (
     Checkpoint,
     StoredVector,
+    check_amended,
     check_beginning,
     check_next,
     check_pair,
-    check_same_beginning,
+    check_unsaved,
     pack,
+    reading,
+    records_of,
     unpack,
 )
 from axon.values import RoundRecord
@@ -81,12 +84,26 @@ class PostgresStore:
         check_beginning(run, settings)
 
         def work(connection: Connection) -> None:
-            # Waits for another orchestrator that is beginning the same run.
+            # Waits for another orchestrator that is beginning or advancing the same run; what is
+            # raised afterwards takes it back.
             connection.execute(
-                "INSERT INTO axon_runs VALUES (%s, %s) ON CONFLICT DO NOTHING", (run, settings)
+                """INSERT INTO axon_runs VALUES (%s, %s)
+                ON CONFLICT (run) DO UPDATE SET settings = excluded.settings""",
+                (run, settings),
             )
-            kept = _settings(connection, run)
-            check_same_beginning(run, str(kept), settings, _saved(connection, run))
+            check_unsaved(run, _saved(connection, run))
+
+        self._run(work)
+
+    def amend(self, run: str, settings: str) -> None:
+        """See `Store.amend`."""
+        check_beginning(run, settings)
+
+        def work(connection: Connection) -> None:
+            changed = connection.execute(
+                "UPDATE axon_runs SET settings = %s WHERE run = %s", (settings, run)
+            )
+            check_amended(run, changed.rowcount)
 
         self._run(work)
 
@@ -97,7 +114,7 @@ class PostgresStore:
     def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
         """See `Store.save`."""
         check_pair(checkpoint, record)
-        line, (head, vectors) = to_line(record), pack(checkpoint)
+        line, (head, vectors) = to_line(record), pack(checkpoint, record.digest)
         run, cycle = checkpoint.run, checkpoint.cycle
         self._run(
             lambda connection: _save(connection, (run, cycle), line, head, vectors),
@@ -111,13 +128,16 @@ class PostgresStore:
     def latest(self, run: str) -> Checkpoint | None:
         """See `Store.latest`."""
         found = self._run(lambda connection: _find(connection, run))
-        return None if found is None else unpack(run, *found)
+        if found is None:
+            return None
+        with reading(self.name, f"run {run!r} cannot be taken up after cycle {found[0]}"):
+            return unpack(run, *found)
 
     def records(self, run: str) -> list[RoundRecord]:
         """See `Store.records`."""
-        question = "SELECT line FROM axon_records WHERE run = %s ORDER BY cycle"
+        question = "SELECT cycle, line FROM axon_records WHERE run = %s ORDER BY cycle"
         rows = self._run(lambda connection: connection.execute(question, (run,)).fetchall())
-        return [from_line(line) for (line,) in rows]
+        return records_of(self.name, run, [(cycle, line) for cycle, line in rows])
 
     def runs(self) -> list[str]:
         """See `Store.runs`."""

@@ -17,15 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from axon.errors import AxonError, ConfigurationError
-from axon.report.records import from_line, to_line
+from axon.report.records import to_line
 from axon.rounds.checkpoint import (
     Checkpoint,
     StoredVector,
+    check_amended,
     check_beginning,
     check_next,
     check_pair,
-    check_same_beginning,
+    check_unsaved,
+    damaged,
     pack,
+    reading,
+    records_of,
     unpack,
 )
 from axon.values import RoundRecord
@@ -80,15 +84,30 @@ class SqliteStore:
             self._connection.close()
             raise
 
+    @property
+    def name(self) -> str:
+        """See `Store.name`."""
+        return str(self.path)
+
     def begin(self, run: str, settings: str) -> None:
         """See `Store.begin`."""
         check_beginning(run, settings)
         with self._transaction() as connection:
-            kept = _settings(connection, run)
-            if kept is not None:
-                check_same_beginning(run, kept, settings, _saved(connection, run))
-            else:
-                connection.execute("INSERT INTO runs VALUES (?, ?)", (run, settings))
+            check_unsaved(run, self._saved(run))
+            connection.execute(
+                """INSERT INTO runs VALUES (?, ?)
+                ON CONFLICT (run) DO UPDATE SET settings = excluded.settings""",
+                (run, settings),
+            )
+
+    def amend(self, run: str, settings: str) -> None:
+        """See `Store.amend`."""
+        check_beginning(run, settings)
+        with self._transaction() as connection:
+            changed = connection.execute(
+                "UPDATE runs SET settings = ? WHERE run = ?", (settings, run)
+            )
+            check_amended(run, changed.rowcount)
 
     def settings(self, run: str) -> str | None:
         """See `Store.settings`."""
@@ -100,10 +119,10 @@ class SqliteStore:
         check_pair(checkpoint, record)
         # Before the transaction: nobody else should wait for the digests.
         run, cycle, line = checkpoint.run, checkpoint.cycle, to_line(record)
-        head, vectors = pack(checkpoint)
+        head, vectors = pack(checkpoint, record.digest)
         with self._transaction() as connection:
             begun = _settings(connection, run) is not None
-            check_next(run, _saved(connection, run) if begun else None, cycle)
+            check_next(run, self._saved(run) if begun else None, cycle)
             connection.execute("INSERT INTO records VALUES (?, ?, ?)", (run, cycle, line))
             connection.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, cycle, head)
@@ -126,20 +145,26 @@ class SqliteStore:
         if row is None:
             return None
         cycle, head = row
-        return unpack(run, cycle, head, [StoredVector(*item) for item in found])
+        with reading(self.name, f"run {run!r} cannot be taken up after cycle {cycle}"):
+            return unpack(run, cycle, head, [StoredVector(*item) for item in found])
 
     def records(self, run: str) -> list[RoundRecord]:
         """See `Store.records`."""
         with self._transaction("DEFERRED") as connection:
             rows = connection.execute(
-                "SELECT line FROM records WHERE run = ? ORDER BY cycle", (run,)
+                "SELECT cycle, line FROM records WHERE run = ? ORDER BY cycle", (run,)
             ).fetchall()
-        return [from_line(line) for (line,) in rows]
+        return records_of(self.name, run, rows)
 
     def runs(self) -> list[str]:
         """See `Store.runs`."""
         with self._transaction("DEFERRED") as connection:
-            return sorted(run for (run,) in connection.execute("SELECT run FROM runs"))
+            found = [run for (run,) in connection.execute("SELECT run FROM runs")]
+        # SQLite keeps anything in a column of text.
+        strange = [run for run in found if not isinstance(run, str)]
+        if strange:
+            raise damaged(self.name, "the names of runs cannot be read", f"got {strange[0]!r}")
+        return sorted(found)
 
     def close(self) -> None:
         """See `Store.close`."""
@@ -195,6 +220,13 @@ class SqliteStore:
             )
         return number["version"]
 
+    def _saved(self, run: str) -> int:
+        """The number of the last cycle saved, 0 when there is none."""
+        question = "SELECT max(cycle) FROM records WHERE run = ?"
+        (last,) = self._connection.execute(question, (run,)).fetchone()
+        with reading(self.name, f"the records of run {run!r} cannot be counted"):
+            return int(last or 0)
+
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """All or nothing. A writer is IMMEDIATE: what it checks stays true until it commits."""
@@ -214,6 +246,9 @@ class SqliteStore:
         except sqlite3.Error as error:
             # Only errors that come from SQLite itself have a name; the others are ours, so bugs.
             name = getattr(error, "sqlite_errorname", "")
+            if not name and isinstance(error, sqlite3.OperationalError):
+                # The one kind without a name that is no bug: a text that is not UTF-8.
+                raise damaged(self.name, "what it holds cannot be read", str(error)) from error
             if not name:
                 raise
             # SQLITE_READONLY_DIRECTORY says no more than SQLITE_READONLY does.
@@ -226,9 +261,3 @@ class SqliteStore:
 def _settings(connection: sqlite3.Connection, run: str) -> str | None:
     row = connection.execute("SELECT settings FROM runs WHERE run = ?", (run,)).fetchone()
     return None if row is None else str(row[0])
-
-
-def _saved(connection: sqlite3.Connection, run: str) -> int:
-    """The number of the last cycle saved, 0 when there is none."""
-    row = connection.execute("SELECT max(cycle) FROM records WHERE run = ?", (run,)).fetchone()
-    return int(row[0] or 0)

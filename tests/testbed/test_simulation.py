@@ -18,9 +18,10 @@ from axon.learning.tasks import default_spec
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.settings import Run, Scheme
 from axon.rpc.link import Link
+from axon.rpc.memory.network import HEAD_BYTES
 from axon.testbed.activity import MATRIX_BYTES, PRODUCT_FLOPS, Activity, State
 from axon.testbed.catalogue import Device
-from axon.testbed.simulation import HEAD_BYTES, Simulated, simulated
+from axon.testbed.simulation import Simulated, simulated
 from axon.values import DeviceRecord, RoundRecord
 
 DIGITS = load("digits")
