@@ -48,6 +48,7 @@ def test_a_person_reads_the_same_on_lines(shell: Shell) -> None:
     ("words", "part"),
     [
         (["--task", "nonn"], "no net is called 'nonn'"),
+        (["--task", "."], "'.' names no module"),
         (["--dataset", "letters"], "no data set 'letters'"),
         (["--shards", "0"], "shards must be"),
         (["--shards", "31"], "31 shards were asked for, there are 30"),

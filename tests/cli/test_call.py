@@ -51,6 +51,7 @@ def test_words_become_positional_and_keyword_arguments() -> None:
         (["--dedline", "3"], "no such option: --dedline"),
         (["x=1", "x=2"], "'x' is given twice"),
         (["key=1"], "'key' belongs to the client"),
+        (["[" * 100_000], "of 100,000 characters is nested too deeply"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words: list[str], message: str) -> None:

@@ -120,13 +120,32 @@ def test_an_interrupt_is_silent(axon: Run, failing: Callable[[BaseException], No
     assert axon("work") == (130, "", "")
 
 
-def test_a_bug_is_not_dressed_up(
-    failing: Callable[[BaseException], None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(13, "Permission denied", "runs/a"), "Permission denied: 'runs/a'\n"),
+        (KeyError("pi"), "axon: internal error: KeyError: 'pi'; --debug shows the trace\n"),
+        (MemoryError(), "axon: internal error: MemoryError; --debug shows the trace\n"),
+        (ValueError("x\n" * 9999), "x x x; --debug shows the trace\n"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_nobody_foresaw_is_one_line_too(
+    error: Exception, line: str, axon: Run, failing: Callable[[BaseException], None]
 ) -> None:
-    failing(ZeroDivisionError())
-    monkeypatch.setattr(sys, "argv", ["axon", "work"])
-    with pytest.raises(ZeroDivisionError):
-        command_line.main()
+    failing(error)
+    code, out, err = axon("work")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("axon: ")
+    assert err.endswith(line)
+
+
+def test_the_trace_of_a_bug_can_be_had(axon: Run, failing: Callable[[BaseException], None]) -> None:
+    failing(ZeroDivisionError("by zero"))
+    code, out, err = axon("work", "--debug")
+    assert (code, out) == (1, "")
+    assert err.startswith("Traceback (most recent call last):\n")
+    assert err.endswith("ZeroDivisionError: by zero\n")
 
 
 def test_version(axon: Run) -> None:

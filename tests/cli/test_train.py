@@ -94,6 +94,10 @@ def test_resuming_where_nothing_was_saved_starts_from_the_beginning(
 ) -> None:
     ended = shell("train", *SMALL, "--out", tmp_path / "new", "--resume")
     assert (ended.code, ended.out.splitlines()[0][:9]) == (0, "cycle 1/2")
+    place = tmp_path / "new"
+    notice = f"axon: nothing is kept in {place} under the name 'run'; beginning anew\n"
+    assert ended.err == notice
+    assert shell("train", *SMALL, "--out", place, "--resume").err == ""
 
 
 def test_resuming_otherwise_than_begun_names_what_differs(shell: Shell, tmp_path: Path) -> None:
@@ -126,6 +130,10 @@ def test_a_store_keeps_a_run_too(shell: Shell, tmp_path: Path) -> None:
         (["--task", "nonn"], "no net is called 'nonn'"),
         (["--dataset", "letters"], "no data set 'letters'"),
         (["--devices", "toaster"], "'toaster'"),
+        (["--devices", "pi-1*99999999999999999999"], "at most 100,000"),
+        (["--task", "..:x"], "'..:x' names no module"),
+        (["--hosts", "[::1"], "'[::1' is no address: Invalid IPv6 URL"),
+        (["--hosts", "127.0.0.1", "--listen", "256.1.1.1"], "'256.1.1.1' is no host"),
         (["--deadline", "-1"], "deadline_s must be"),
         (["--cycles", "0"], "cycles must be"),
         (["--world", "mars"], "mars"),
@@ -214,6 +222,40 @@ def test_hosts_mean_the_deployed_world(
     shell("train", "--hosts", "127.0.0.1:1", "--world", "simulated")
     assert (asked[0].world, asked[1].world) == ("deployed", "simulated")
     assert asked[0].hosts == ("127.0.0.1:1", "localhost:2", "127.0.0.1:3")
+
+
+@pytest.mark.parametrize(
+    ("words", "unread"),
+    [
+        (
+            ["--listen", "127.0.0.1", "--key", "k"],
+            "the simulated world does not read --listen, --key",
+        ),
+        (["--tls", "t", "--insecure"], "the simulated world does not read --tls, --insecure"),
+        (["--own-data", "--cpu", "duty"], "the simulated world does not read --cpu, --own-data"),
+        (["--own-data", "--partition", "iid"], ""),
+        (
+            ["--world", "emulated", "--links", "none", "--hosts", "pi"],
+            "the emulated world does not read --hosts",
+        ),
+        (["--hosts", "127.0.0.1", "--key", "k", "--own-data"], ""),
+        (
+            ["--hosts", "127.0.0.1", "--devices", "pair", "--links", "none"],
+            "the deployed world does not read --devices, --links",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_the_world_does_not_read_are_named(
+    words: list[str],
+    unread: str,
+    shell: Shell,
+    instead: Callable[[BaseException], list[Recipe]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instead(KeyboardInterrupt())
+    monkeypatch.setenv("AXON_KEY", "k")  # Set for all runs, it is no mistake in one of them.
+    assert shell("train", *words).err == (f"axon: {unread}\n" if unread else "")
 
 
 @pytest.mark.parametrize(

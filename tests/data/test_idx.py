@@ -90,6 +90,16 @@ def test_a_damaged_package_is_named(tmp_path: Path, damage: str) -> None:
         idx.read(path, dimensions=2)
 
 
+@pytest.mark.parametrize("kind", ["none", "folder"])
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, kind: str) -> None:
+    if kind == "folder":
+        (tmp_path / "here").mkdir()
+    with pytest.raises(
+        ConfigurationError, match=r"cannot read .*here: (No such|Is a dir).* take it"
+    ):
+        idx.content(tmp_path / "here")
+
+
 def test_a_package_that_grows_is_unpacked_no_further_than_its_header_announces(
     tmp_path: Path,
 ) -> None:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from axon import client
-from axon.errors import RemoteError
+from axon.errors import RemoteError, TooLarge
 from axon.learning.learner import Answer, Report, Source
 from axon.learning.service import SERVICE, LearnerService, RemoteSource
 from axon.rounds.depot import Depot
@@ -169,6 +170,21 @@ def test_another_run_has_to_wait() -> None:
     assert play(scene).log == ["run/1 began", "run/1 done", "other/5 began", "other/5 done"]
 
 
+def test_another_run_of_the_same_name_has_to_wait_too() -> None:
+    async def scene(service: LearnerService, learner: FakeLearner) -> None:
+        first = call(service, order_of(1, owner="a"))
+        await begun(learner, "run/1 began")
+        other = await service.train(order_of(2, owner="b"))
+        assert reason_of(other) == "busy with run run"
+        newer = call(service, order_of(3, owner="a"))
+        await begun(learner, "run/3 began")
+        learner.release.set()
+        assert reason_of(await first) == "a newer order took its place"
+        assert isinstance(await newer, Update)
+
+    play(scene)
+
+
 def test_an_order_for_another_device_disturbs_nobody() -> None:
     async def scene(service: LearnerService, learner: FakeLearner) -> None:
         first = call(service, order_of(1))
@@ -317,7 +333,9 @@ def test_a_remote_source_fetches_what_the_depot_hands_out(transport: str, loop: 
         worker = Worker("orchestrator")
         worker.service(DepotService(depot), "depot", executor="inline")
         async with serving(worker, transport) as world:
-            source = RemoteSource(str(world.address), client.access(**world.access))
+            cost = TaskCost(model_bytes=24, shard_bytes=12)
+            order = order_of(3, source=str(world.address), cost=cost)
+            source = RemoteSource(order, client.access(**world.access))
             np.testing.assert_array_equal(await source.model("run", 3), np.arange(6))
             samples = await source.shards("run", 3, "pi", 2)
             assert (samples.inputs.tolist(), samples.scale) == ([[5] * 4] * 2, 0.5)
@@ -326,3 +344,53 @@ def test_a_remote_source_fetches_what_the_depot_hands_out(transport: str, loop: 
                 await source.model("run", 2)
 
     run(main, loop=loop)
+
+
+# A depot that answers with something else than was announced
+
+FLAT = np.zeros(1, np.float32)
+ONE = Samples(np.zeros((1, 4), np.uint8), np.zeros(1, np.int64))
+THREE = np.zeros(3, np.intp)
+MEGABYTE = np.zeros(1 << 20, np.uint8)
+
+
+def fetch(name: str, answer: object, transport: str = "memory", loop: str = "virtual") -> object:
+    """What a learner gets that was told of a model of 4 bytes and shards of one sample."""
+    depot = SimpleNamespace(model=lambda *_: answer, shards=lambda *_: answer)
+
+    async def main() -> object:
+        worker = Worker("orchestrator")
+        worker.service(DepotService(depot), "depot", executor="inline")  # type: ignore[arg-type]
+        async with serving(worker, transport) as world:
+            order = order_of(1, source=str(world.address))
+            source = RemoteSource(order, client.access(**world.access))
+            if name == "model":
+                return await source.model("run", 1)
+            return await source.shards("run", 1, "ticket", 2)
+
+    return run(main, loop=loop)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "complaint"),
+    [
+        ("model", None, "must be 4 bytes of float32, got a value of type NoneType"),
+        ("model", FLAT.reshape(1, 1), r"got 4 bytes of float32 in shape \(1, 1\)"),
+        ("model", FLAT.view(np.int32), r"got 4 bytes of int32 in shape \(1,\)"),
+        ("model", np.zeros(2, np.float32), r"got 8 bytes of float32 in shape \(2,\)"),
+        ("shards", FLAT, "2 shards must be arrays of samples, got 4 bytes of float32"),
+        ("shards", Samples([0], [0]), "got a value of type Samples"),  # type: ignore[arg-type]
+        ("shards", ONE.take(THREE), "2 shards have at most 2 samples in 8 bytes, got 3 in 36"),
+        ("shards", Samples(MEGABYTE[None, :70_000], ONE.labels), "got 1 in 70008"),
+    ],
+)
+def test_what_the_order_did_not_announce_is_refused(name: str, answer: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        fetch(name, answer)
+
+
+@both_transports
+@pytest.mark.parametrize("name", ["model", "shards"])
+def test_an_answer_that_is_far_too_large_is_cut_off(name: str, transport: str, loop: str) -> None:
+    with pytest.raises(TooLarge, match=r"the answer has 10\d+ bytes, this client takes 131072"):
+        fetch(name, MEGABYTE, transport, loop)

@@ -90,13 +90,53 @@ def test_a_file_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
     file.write_text("raise OSError('not here')")
     for _ in range(2):
-        with pytest.raises(OSError, match="not here"):
+        with pytest.raises(
+            ConfigurationError, match=r"cannot import .*broken\.py: OSError: not here"
+        ):
             load_tasks(str(file))
 
 
-@pytest.mark.parametrize("reference", ["no.such.module", "no_such_file.py", "axon.seeds"])
-def test_a_reference_that_leads_nowhere(reference: str) -> None:
-    with pytest.raises(ConfigurationError):
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("def pixels(:", r"SyntaxError: .*line 1"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("class Own(Exception): ...\nraise Own('mine')", "Own: mine"),
+    ],
+)
+@pytest.mark.parametrize("way", ["file", "module"])
+def test_code_that_cannot_be_imported_is_said_to_be_so(
+    code: str, complaint: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ill.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    if way == "module":
+        complaint = complaint.removeprefix("ModuleNotFoundError: ")
+    with pytest.raises(ConfigurationError, match=f"cannot import .*ill.*: {complaint}"):
+        load_tasks(str(tmp_path / "ill.py") if way == "file" else "ill")
+
+
+def test_an_error_of_ours_in_a_users_file_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "again.py"
+    file.write_text(USERS_TASK.replace("pixels", "twonn"))
+    with pytest.raises(ConfigurationError, match=r"^the net 'twonn' is already defined"):
+        load_tasks(str(file))
+
+
+@pytest.mark.parametrize(
+    ("reference", "complaint"),
+    [
+        ("no.such.module", "cannot import 'no.such.module'"),
+        ("no_such_file.py", "there is no file"),
+        ("a\0b.py", "cannot be a file"),
+        ("x" * 5000 + ".py", "cannot be a file"),
+        ("axon.seeds", "got 0: none"),
+        *((text, "names no module") for text in (".", "..", ":", ":twonn", "..:x", "", "a b")),
+    ],
+)
+def test_a_reference_that_leads_nowhere(reference: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
         load_tasks(reference)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from axon.errors import ConfigurationError
 from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
-whole = st.integers(1, 2**31)
-finite = st.floats(-1e300, 1e300)
+name = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size=1, max_size=20)
+name = name.filter(str.isprintable)
+whole = st.integers(1, 10**9)
 entry = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | text
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "task": text,
@@ -24,7 +26,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "world": st.sampled_from(["simulated", "emulated", "deployed"]),
     "devices": text,
     "device": st.dictionaries(
-        text,
+        name,
         st.dictionaries(text, entry | st.dictionaries(text, entry, max_size=3), max_size=3),
         max_size=3,
     ),
@@ -40,18 +42,18 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "activity": text,
     "cpu": st.sampled_from(["duty", "quota"]),
     "links": st.sampled_from(["shaped", "namespaces", "none"]),
-    "deadline_s": st.floats(1e-9, 1e300),
+    "deadline_s": st.floats(1e-9, 1e9),
     "cycles": whole,
     "passes": whole,
     "shard_samples": st.none() | whole,
     "batch_size": whole,
     "optimiser": st.none() | text,
-    "learning_rate": st.none() | finite,
-    "momentum": finite,
+    "learning_rate": st.none() | st.floats(0, 1e6, exclude_min=True),
+    "momentum": st.floats(0, 1, exclude_max=True),
     "quorum": st.none() | whole,
     "evaluate_every": st.integers(0, 100),
     "seed": st.integers(-(2**63), 2**63 - 1),
-    "name": text,
+    "name": name,
 }
 
 
@@ -103,9 +105,10 @@ def test_what_a_file_leaves_out_has_its_default(tmp_path: Path) -> None:
         ({"hosts": "pi.local"}, "hosts"),
         ({"hosts": ["pi.local", 3]}, r"hosts\[1\]"),
         ({"device": {"pi": 3}}, "device"),
-        ({"world": "imagined"}, "world"),
-        ({"cpu": "turbo"}, "cpu"),
-        ({"links": "string"}, "links"),
+        ({"world": "mars"}, r"no world is called 'mars' \(simulated, emulated or deployed\)"),
+        ({"world": ["mars"]}, r"no world is called \['mars'\]"),
+        ({"cpu": "turbo"}, r"no cpu is called 'turbo' \(duty or quota\)"),
+        ({"links": "string"}, "shaped, namespaces or none"),
         ({"discover": 1}, "discover"),
         ({"cycles": 0}, "cycles must be .* at least 1, got 0"),
         ({"passes": 0}, "passes must be .* at least 1, got 0"),
@@ -114,6 +117,22 @@ def test_what_a_file_leaves_out_has_its_default(tmp_path: Path) -> None:
         ({"evaluate_every": -1}, "evaluate_every must be .* at least 0, got -1"),
         ({"deadline_s": 0}, "deadline_s must be .* above 0, got 0"),
         ({"deadline_s": math.inf}, "deadline_s must be .* got inf"),
+        ({"deadline_s": 1.1e9}, r"^deadline_s must be at most 1e\+09, got 1100000000.0$"),
+        *(
+            ({name: 10**9 + 1}, f"^{name} must be at most 1000000000, got 1000000001$")
+            for name in ("cycles", "passes", "shard_samples", "batch_size", "quorum")
+        ),
+        ({"quorum": 0}, "quorum must be .* at least 1, got 0"),
+        ({"cycles": 1 << 20_000}, "Exceeds the limit"),
+        *(({"learning_rate": wrong}, "learning_rate must") for wrong in (0, -1, math.nan, 1.1e6)),
+        *(({"momentum": wrong}, "momentum must") for wrong in (-0.1, 1, math.nan, math.inf)),
+        ({"seed": 2**63}, "seed must be below"),
+        ({"seed": -(2**63) - 1}, "seed must be a whole number of at least"),
+        *(
+            (table, "must be 1 to 200 printable characters")
+            for wrong in ("", "a" * 201, "a\n", "a/b", "a\\b", "\x7f")
+            for table in ({"name": wrong}, {"device": {wrong: {"like": "pi-1"}}})
+        ),
     ],
 )
 def test_an_entry_that_cannot_be_is_named(table: dict[str, Any], complaint: str) -> None:
@@ -126,7 +145,23 @@ def test_a_world_that_is_none_is_refused_in_python_too() -> None:
         Recipe(world="imagined")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("content", [b"cycles = ", b"\xff\xfe", b"cycles = 1\ncycles = 2"])
+@pytest.mark.parametrize("edge", [10**9, 1])
+def test_the_bounds_themselves_are_allowed(edge: int) -> None:
+    counts = dict.fromkeys(("cycles", "passes", "shard_samples", "batch_size", "quorum"), edge)
+    recipe_from({**counts, "deadline_s": edge, "learning_rate": 1e6, "name": "ü" * 200})
+    recipe_from({"seed": 2**63 - 1, "momentum": 0.999, "learning_rate": None})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"cycles = ",
+        b"\xff\xfe",
+        b"cycles = 1\ncycles = 2",
+        b"a=" + b"[" * 9999,
+        b"a=" + b"1" * 9999,
+    ],
+)
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.toml"
     path.write_bytes(content)
@@ -137,6 +172,13 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> Non
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read .*none\.toml: No such file"):
         read_recipe(tmp_path / "none.toml")
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path, tmp_path / "pipe.toml"):
+        with pytest.raises(ConfigurationError, match=r"cannot read .*: it is not a regular file"):
+            read_recipe(path)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon.errors import ConfigurationError
-from axon.report.records import RecordFile, digest, from_line, read, to_line
+from axon.report.records import (
+    RecordFile,
+    digest,
+    from_line,
+    read,
+    to_json,
+    to_line,
+    write_whole,
+)
 from axon.values import DeviceRecord, RoundRecord, Status, Timings
 
 RECORD = RoundRecord(
@@ -110,7 +118,18 @@ def test_numbers_from_numpy_are_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{", "[]", "null", "{}", LINE.replace('"used"', '"lost"'), LINE[:-1], LINE + "x"]
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        LINE.replace('"used"', '"lost"'),
+        LINE[:-1],
+        LINE + "x",
+        "[" * 9999,
+    ],
 )
 def test_a_line_that_is_no_record_is_refused(line: str) -> None:
     with pytest.raises(ConfigurationError, match="not a round record"):
@@ -176,6 +195,24 @@ def test_a_rewrite_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"run\.jsonl"):
         RecordFile(target).rewrite([RECORD])
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_is_written_whole_whatever_lies_beside_it(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("untouched")
+    path = tmp_path / "model"
+    path.symlink_to(elsewhere)
+    write_whole(path, b"new")
+    assert (path.read_bytes(), path.is_symlink()) == (b"new", False)
+    assert elsewhere.read_text() == "untouched"
+    assert path.stat().st_mode & 0o777 == 0o644
+    write_whole(tmp_path / ("n" * 255), b"")  # as long as a name may be
+
+
+def test_parts_of_a_record_are_written_as_records_are() -> None:
+    text = to_json({"got": 1, "loss": math.nan, "devices": RECORD.devices})
+    assert text.startswith('{"got":1,"loss":null,"devices":[{"device":')
+    assert text[text.index("[") : -1] in LINE
 
 
 def in_pieces(pieces: list[bytes]) -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -176,7 +177,7 @@ def test_every_bit_of_the_parameters_comes_back(store: Store) -> None:
     odd = Checkpoint(
         run="run", cycle=1, parameters=bits.view(np.float32), clock_s=0.0, members=(), seed=0
     )
-    store.save(odd, record)
+    store.save(odd, replace(record, digest=""))
     latest = store.latest("run")
     assert latest is not None
     assert latest.parameters.view(np.uint32).tolist() == bits.tolist()
@@ -209,15 +210,37 @@ def test_a_save_that_fails_half_way_leaves_nothing(where: str, store: Store) -> 
     assert [record.cycle for record in store.records("run")] == [1, 2]
 
 
-def test_a_name_is_taken_once_the_run_has_cycles_or_other_settings(store: Store) -> None:
-    store.begin("run", '{"a": 1, "b": 2}')
-    store.begin("run", '{"b": 2, "a": 1}')
-    with pytest.raises(RunExists, match="other settings"):
-        store.begin("run", '{"a": 1}')
+def test_a_run_may_begin_otherwise_until_it_has_a_cycle(store: Store) -> None:
+    store.begin("run", '{"a": 1}')
+    store.begin("run", '{"a": 2}')
+    assert store.settings("run") == '{"a": 2}'
     store.save(*made(1))
-    with pytest.raises(RunExists, match="with 1 cycles"):
-        store.begin("run", '{"a": 1, "b": 2}')
-    assert store.settings("run") == '{"a": 1, "b": 2}'
+    for settings in ('{"a": 2}', '{"a": 3}'):
+        with pytest.raises(RunExists, match="with 1 cycles"):
+            store.begin("run", settings)
+    assert store.settings("run") == '{"a": 2}'
+
+
+def test_settings_are_amended_and_nothing_else(where: str, store: Store) -> None:
+    for run in ("run", "other"):
+        store.begin(run, '{"a": 1}')
+    store.save(*made(1))
+    store.amend("run", '{"a": 2}')
+    with closing(open_store(where)) as again:
+        assert [again.settings(run) for run in again.runs()] == ['{"a": 1}', '{"a": 2}']
+        assert [record.cycle for record in again.records("run")] == [1]
+    with pytest.raises(ConfigurationError, match="no run 'none' to amend"):
+        store.amend("none", "{}")
+    with pytest.raises(ConfigurationError, match="JSON"):
+        store.amend("run", "{a}")
+
+
+def test_the_digest_of_a_record_is_that_of_the_parameters(store: Store) -> None:
+    store.begin("run", "{}")
+    checkpoint, record = made(1)
+    store.save(checkpoint, replace(record, digest="of others"))
+    with pytest.raises(AxonError, match=r"'parameters' is .* and should be of others"):
+        store.latest("run")
 
 
 def test_runs_do_not_touch_one_another(store: Store) -> None:

@@ -251,7 +251,11 @@ def test_nobody_takes_a_name_from_another() -> None:
     scene = NetworkScene([address_of(name) for name in NAMES], cycles=2)
     scene.services["pi-2"] = Hostile({"name": "nano"}, fit)
     for record in scene.play():
-        assert statuses(record) == {address_of("pi-2"): "used", "nano": "used", "pi-1": "used"}
+        assert statuses(record) == {
+            "nano@nano:8000": "used",
+            "nano@pi-2:8000": "used",
+            "pi-1": "used",
+        }
 
 
 async def hang(order: Order) -> Any:

@@ -12,6 +12,8 @@ from statistics import median
 import pytest
 
 from axon.allocation.equal import Equal
+from axon.errors import ConfigurationError
+from axon.learning.tasks import default_spec, load_tasks
 from axon.rounds.settings import Scheme
 from axon.rpc.link import Link
 from axon.testbed import cgroups, namespaces
@@ -20,7 +22,7 @@ from axon.testbed.catalogue import Device
 from axon.testbed.emulation import Emulation, emulated
 from axon.testbed.simulation import simulated
 from axon.values import RoundRecord
-from tests.system.processes import QUICK, Happenings, play, quick_run, staged, statuses
+from tests.system.processes import DIGITS, QUICK, Happenings, play, quick_run, staged, statuses
 
 pytestmark = pytest.mark.system
 
@@ -99,6 +101,49 @@ def test_an_owner_at_work_costs_what_contention_says(both: Both) -> None:
     assert cost_s == pytest.approx(product_s, rel=0.15)
     cost_s = middle(both.emulated, answered_s("fetching")) - plain
     assert cost_s == pytest.approx(download_s, rel=0.15)
+
+
+TALKATIVE = """
+from torch import nn
+from axon.learning import define
+
+print("http://127.0.0.1:1")
+
+class Talkative(nn.Sequential):
+    def forward(self, inputs):
+        print("x" * 20_000)
+        return super().forward(inputs)
+
+@define("talkative")
+def talkative(inputs, classes):
+    return Talkative(nn.Flatten(), nn.Linear(64, classes))
+"""
+"""It prints what could be an address, and then more than a pipe holds."""
+
+
+def test_what_a_task_prints_goes_elsewhere(tmp_path: Path) -> None:
+    file = tmp_path / "talkative.py"
+    file.write_text(TALKATIVE)
+    spec = default_spec(load_tasks(str(file)), DIGITS.shape, DIGITS.classes)
+    emulation = Emulation(links="none", tasks=(str(file),))
+    with staged(emulated({"a": QUICK}, emulation=emulation)) as stage:
+        records = stage.play(replace(quick_run(2, deadline_s=3.0), spec=spec, evaluate_every=0))
+    assert statuses(records, "a") == ["used", "used"]
+    assert sum(record.batches for record in records) * 20_000 > 100_000, "no pipe holds as much"
+
+
+def test_a_task_that_fails_on_a_device_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    file = tmp_path / "failing.py"
+    file.write_text("print('hello', end='')\nraise LookupError('not here')\n")
+    world = emulated({"a": QUICK}, emulation=Emulation(links="none", tasks=(str(file),)))
+    with (
+        pytest.raises(ConfigurationError, match=r"did not start: .*LookupError: not here"),
+        staged(world),
+    ):
+        pass
 
 
 def test_links_in_the_kernel() -> None:

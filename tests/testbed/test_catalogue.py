@@ -144,6 +144,11 @@ def test_fleets_from_text_and_lists() -> None:
     assert list(fleet([some_device("pi"), "pi-1", some_device("pi")])) == ["pi-2", "pi-1", "pi-3"]
 
 
+def test_a_great_many_of_a_kind_are_named_at_once() -> None:
+    names = list(fleet("pi-1*100000"))
+    assert (len(names), names[-1]) == (100_000, "pi-1-100000")
+
+
 @pytest.mark.parametrize(
     ("members", "complaint"),
     [
@@ -151,6 +156,8 @@ def test_fleets_from_text_and_lists() -> None:
         ("", "called ''"),
         ("pi-1*0", r"'pi-1\*0' needs a whole number of at least 1 .* got '0'"),
         ("pi-1*two", "got 'two'"),
+        ("pi-1*100001", "at most 100,000 after .* got '100001'"),
+        ("pi-1*" + "9" * 5000, "at most 100,000 after"),
         ("pi-1*", "got ''"),
         ([], "at least 1 device, got 0"),
     ],

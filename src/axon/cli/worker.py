@@ -73,6 +73,9 @@ def worker(_context: typer.Context, options: WorkerOptions) -> None:
     require_torch()
     _check_name(options.name)
     _check_open(options)
+    # Late, because it brings numpy.
+    from axon.cli.samples import own_samples
+
     data = None if options.data is None else own_samples(options.data)
     if sys.stderr.isatty():
         typer.echo("axon: loading torch, which takes a moment", err=True)
@@ -185,51 +188,3 @@ def _in_bytes(megabytes: float) -> int:
             f"--memory must be above 0 MB and below {MOST_MEGABYTES:g} MB, got {megabytes:g}"
         )
     return int(megabytes * 1e6)
-
-
-def own_samples(path: Path) -> Samples:
-    """The samples of an .npz file: `inputs`, one whole number of `labels` each, maybe a `scale`."""
-    import numpy as np
-
-    from axon.values import Samples
-
-    arrays = _arrays(path)
-    missing = [name for name in ("inputs", "labels") if name not in arrays]
-    if missing:
-        raise ConfigurationError(
-            f"{path} has no array {' and '.join(missing)}, only {', '.join(arrays) or 'nothing'}"
-        )
-    inputs, labels, scale = arrays["inputs"], arrays["labels"], arrays.get("scale", np.ones(()))
-    if inputs.dtype.kind not in "fiub" or labels.dtype.kind not in "iu" or labels.ndim != 1:
-        raise ConfigurationError(
-            f"{path} needs numbers as inputs and a row of whole numbers as labels, "
-            f"got {inputs.dtype} and {labels.dtype} of shape {labels.shape}"
-        )
-    if scale.size != 1 or scale.dtype.kind not in "fiu" or not np.isfinite(scale).all():
-        raise ConfigurationError(f"{path}: scale must be one finite number")
-    if not len(labels):
-        raise ConfigurationError(f"{path} has no samples")
-    return Samples(inputs, labels, float(scale.reshape(-1)[0]))
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    import zipfile
-    import zlib
-
-    import numpy as np
-
-    try:
-        with path.open("rb") as file:
-            # Without pickles, which would run the code of whoever made the file.
-            stored = np.load(file, allow_pickle=False)
-            names = getattr(stored, "files", None)
-            if names is None:
-                raise ValueError("it holds one array without a name")
-            return {name: stored[name] for name in names}
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ConfigurationError(
-            f"{path} is no .npz file of plain arrays: {error}",
-            hint="make it with numpy.savez(path, inputs=..., labels=...)",
-        ) from error

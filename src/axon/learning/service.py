@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+import numpy as np
 
 from axon import client
 from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.learner import Answer, Report, Source
 from axon.rpc.address import Address
-from axon.values import Declined, Order, Samples, Update, Vector
+from axon.rpc.calling.options import CallOptions
+from axon.rpc.calling.stubs import GenericStub, RemoteFunction
+from axon.values import Declined, Order, Samples, TaskCost, Update, Vector
 from axon.version import __version__
 
 SERVICE = "learner"
@@ -24,28 +29,80 @@ OVERTAKEN_S = 2.0
 """How long a question after an order's progress waits for the order."""
 
 
-class RemoteSource:
-    """An orchestrator's depot, as a learner on another device reaches it."""
+SPARE_BYTES = 64 << 10
+"""What an answer may have beside its arrays; what is told in words fits in as much."""
 
-    def __init__(self, address: str, access: client.Access) -> None:
-        self._address = address
+
+def taking(access: client.Access, most_bytes: int) -> client.Access:
+    """The same way of access, for answers of so many bytes and little structure at most.
+
+    Those made with the same number are equal, and so share their connections.
+    """
+    limits = replace(
+        access.limits,
+        max_body_bytes=min(most_bytes, access.limits.max_body_bytes),
+        max_head_bytes=min(SPARE_BYTES, access.limits.max_head_bytes),
+    )
+    return replace(access, limits=limits)
+
+
+class RemoteSource:
+    """An orchestrator's depot, as a learner on another device reaches it.
+
+    It may answer with what the order announced and not with more, which might not fit in memory.
+    """
+
+    def __init__(self, order: Order, access: client.Access) -> None:
+        self._where = Address.parse(order.source, tls=access.tls is not None).origin
         self._access = access
-        self._stub: Any = None
+        self._cost = order.cost
+        self._shard_samples = order.shard_samples
 
     async def model(self, run: str, cycle: int) -> Vector:
-        vector: Vector = await (await self._depot()).model(run, cycle)
-        return vector
+        wanted = self._cost.model_bytes
+        vector = await self._function("model", wanted)(run, cycle)
+        if not _is_flat(vector) or vector.nbytes != wanted:
+            raise ValueError(f"the model must be {wanted} bytes of float32, got {_told(vector)}")
+        return cast(Vector, vector)
 
     async def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
-        samples: Samples = await (await self._depot()).shards(run, cycle, ticket, count)
-        return samples
+        most_bytes, most = count * self._cost.shard_bytes, count * self._shard_samples
+        samples = await self._function("shards", most_bytes)(run, cycle, ticket, count)
+        if not _are_samples(samples):
+            raise ValueError(f"{count} shards must be arrays of samples, got {_told(samples)}")
+        if len(samples) > most or samples.nbytes > most_bytes + SPARE_BYTES:
+            raise ValueError(
+                f"{count} shards have at most {most} samples in {most_bytes} bytes, "
+                f"got {len(samples)} in {samples.nbytes}"
+            )
+        return cast(Samples, samples)
 
-    async def _depot(self) -> Any:
-        # Asked once what it offers, then kept: a round has no time for questions.
-        if self._stub is None:
-            stub = await client.connect(self._address, way=self._access)
-            self._stub = stub.depot
-        return self._stub
+    def _function(self, name: str, most_bytes: int) -> RemoteFunction:
+        """A function of the depot, whose answer is cut off above so many bytes."""
+        access = taking(self._access, _rounded(most_bytes + SPARE_BYTES))
+        return RemoteFunction(access, self._where, f"depot/{name}", GenericStub, CallOptions())
+
+
+def _rounded(size: int) -> int:
+    """Up by an eighth at most, so that orders of many sizes still share a few ways of access."""
+    step = max(SPARE_BYTES, 1 << max(0, size.bit_length() - 4))
+    return -(-size // step) * step
+
+
+def _is_flat(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float32 and value.ndim == 1
+
+
+def _are_samples(value: object) -> bool:
+    return isinstance(value, Samples) and all(
+        isinstance(array, np.ndarray) for array in (value.inputs, value.labels)
+    )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.nbytes} bytes of {value.dtype} in shape {value.shape}"
+    return f"a value of type {type(value).__name__}"
 
 
 class Learning(Protocol):
@@ -61,15 +118,16 @@ class LearnerService:
     """One learner, one order at a time.
 
     A newer order of the same run takes the place of an older one, whose orchestrator has given up
-    on it or has died and come back; another run has to wait until this one is silent.
+    on it or has died and come back; another run has to wait until this one is silent, even if its
+    name is the same.
     """
 
     def __init__(self, learner: Learning, access: client.Access) -> None:
         self._learner = learner
         self._access = access
-        self._sources: dict[str, RemoteSource] = {}
+        self._sources: dict[tuple[str, TaskCost, int], RemoteSource] = {}
         self._busy: asyncio.Task[Answer] | None = None
-        self._run = ""
+        self._run = ("", "")
         self._watched = ""
         self._progress: tuple[int, int] | None = None
 
@@ -83,11 +141,11 @@ class LearnerService:
             raise ValueError(f"this is {self._learner.name}, not {order.device}")
         # Asked again after each wait: another order may have come first meanwhile.
         while self._busy is not None and not self._busy.done():
-            if order.run != self._run:
-                return _declined(order, f"busy with run {self._run}")
+            if (order.run, order.owner) != self._run:
+                return _declined(order, f"busy with run {self._run[0]}")
             await _end(self._busy)
-        source = self._source(order.source)
-        self._run, self._watched, self._progress = order.run, order.ticket, None
+        source = self._source(order)
+        self._run, self._watched, self._progress = (order.run, order.owner), order.ticket, None
         task = asyncio.ensure_future(self._learner.train(order, source, self._note))
         self._busy = task
         try:
@@ -122,12 +180,12 @@ class LearnerService:
     def _note(self, done: int, total: int) -> None:
         self._progress = (done, total)
 
-    def _source(self, address: str) -> RemoteSource:
-        if address not in self._sources:
-            Address.parse(address)
+    def _source(self, order: Order) -> RemoteSource:
+        key = (order.source, order.cost, order.shard_samples)
+        if key not in self._sources:
             # One orchestrator at a time; a restarted one may have another port.
-            self._sources = {address: RemoteSource(address, self._access)}
-        return self._sources[address]
+            self._sources = {key: RemoteSource(order, self._access)}
+        return self._sources[key]
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

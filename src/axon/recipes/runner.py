@@ -18,15 +18,15 @@ import torch
 
 from axon.compression.codecs import codec
 from axon.data.datasets import load
-from axon.errors import ConfigurationError, RunExists
+from axon.errors import ConfigurationError, QuorumNotReached, RunExists
 from axon.learning.optimisers import functional
 from axon.learning.parameters import layout, split
 from axon.learning.tasks import build, default_spec, load_tasks
-from axon.recipes.settings import Recipe, recipe_from, to_toml
+from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
 from axon.recipes.tables import AGGREGATORS, SELECTORS, STEPS, allocators, choose
 from axon.recipes.worlds import AnyWorld, is_own_task, world_of
-from axon.report.records import RecordFile
-from axon.rounds.checkpoint import Store, open_store
+from axon.report.records import RecordFile, to_json, write_whole
+from axon.rounds.checkpoint import Store, damaged, open_store, reading, state_of
 from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
@@ -39,6 +39,7 @@ RECORDS = "records.jsonl"
 CONFIGURATION = "run.toml"
 CHECKPOINT = "checkpoint.sqlite"
 MODEL = "model.npz"
+FAILED = "failed.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """Where a run is kept, and whether it is taken up."""
+    """Where a run is kept, and whether it is taken up.
+
+    A cycle without its quorum leaves `failed.json` beside the records: what became of each device
+    in it. The file goes when the run goes on.
+    """
 
     out: Path | None = None
     """The folder of records, configuration and checkpoint; None keeps nothing."""
@@ -85,7 +90,11 @@ def run_recipe(
             await orchestrator.run()
             return orchestrator.parameters
 
-        parameters = _in_world(world, main, kept)
+        try:
+            parameters = _in_world(world, main, kept)
+        except QuorumNotReached as error:
+            kept.write_failure(error)
+            raise
         kept.write_model(run.spec, parameters)
         return Outcome(kept.records, run.spec, parameters)
 
@@ -152,48 +161,106 @@ def _kept(recipe: Recipe, keeping: Keeping) -> Iterator[_Kept]:
         return
     with contextlib.ExitStack() as stack:
         if keeping.out is not None:
-            keeping.out.mkdir(parents=True, exist_ok=True)
+            with _writing(keeping.out):
+                keeping.out.mkdir(parents=True, exist_ok=True)
             stack.enter_context(_locked(keeping.out))
         where = keeping.store or str((keeping.out or Path()) / CHECKPOINT)
         store = stack.enter_context(contextlib.closing(open_store(where)))
-        yield _Kept(_taken_up(recipe, store, keeping), store, keeping.out)
+        yield _taken_up(recipe, store, keeping)
 
 
-def _taken_up(recipe: Recipe, store: Store, keeping: Keeping) -> Recipe:
-    """The recipe that the run goes by: a resumed one goes on as it began, for as many cycles."""
-    begun = begun_as(store, recipe.name)
-    if begun is None or store.latest(recipe.name) is None:
-        return recipe
-    if not keeping.resume:
+def _taken_up(recipe: Recipe, store: Store, keeping: Keeping) -> _Kept:
+    """What is there of the run; a resumed one goes on as it began, for as many cycles."""
+    latest, records = state_of(store, recipe.name)
+    if latest is None:
+        _check_no_records(keeping.out)
+    elif not keeping.resume:
         raise RunExists(
             f"run {recipe.name} is there already",
             hint="go on with --resume, or choose another folder or name",
         )
-    return replace(begun, cycles=recipe.cycles)
+    kept = _Kept(recipe, store, keeping.out)
+    begun = begun_as(store, recipe.name, keeping.out) if keeping.resume else None
+    if begun is not None:
+        # What is done is done, however few cycles are asked for now.
+        kept.recipe = replace(begun, cycles=max(recipe.cycles, len(records)))
+    if latest is not None:
+        kept.records, kept.clock_s = records, latest.clock_s
+    return kept
 
 
-def begun_as(store: Store, name: str) -> Recipe | None:
-    """The recipe that a kept run began with; None where there is none of that name."""
-    saved = store.settings(name)
-    return (
-        None if saved is None else recipe_from(tomllib.loads(msgspec.json.decode(saved, type=str)))
-    )
+def _check_no_records(out: Path | None) -> None:
+    """Records without a checkpoint are all that is left of a run; nothing may be put over them."""
+    if out is None:
+        return
+    file = out / RECORDS
+    with _writing(file):
+        cycles = file.read_bytes().count(b"\n") if file.is_file() else 0
+    if cycles:
+        raise RunExists(
+            f"{out} has the records of {cycles} cycles and no checkpoint of them",
+            hint=f"choose another folder, or move {RECORDS} away to begin anew",
+        )
+
+
+def begun_as(store: Store | None, name: str, out: Path | None = None) -> Recipe | None:
+    """The recipe that a kept run began with, or was last given more cycles by.
+
+    None where none of that name is kept. What the store has not, the folder's configuration may
+    still tell.
+    """
+    saved = None if store is None else store.settings(name)
+    if store is None or saved is None:
+        file = None if out is None else out / CONFIGURATION
+        told = read_recipe(file) if file is not None and file.is_file() else None
+        return told if told is not None and told.name == name else None
+    what = f"the settings of run {name!r} are no recipe"
+    with reading(store.name, what):
+        begun = recipe_from(tomllib.loads(msgspec.json.decode(saved, type=str)))
+    if begun.name != name:
+        raise damaged(store.name, what, f"they are of run {begun.name!r}")
+    return begun
+
+
+def kept_name(store: Store) -> str | None:
+    """The name of the run that a store keeps; None where it keeps none, or several."""
+    names = store.runs()
+    return names[0] if len(names) == 1 else None
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Two orchestrators must not write to one folder."""
-    file = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+    lock = folder / ".lock"
+    with _writing(lock):
+        file = os.open(lock, os.O_CREAT | os.O_RDWR, 0o644)
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(
-                f"another run is writing to {folder}", hint="wait for it, or choose another folder"
-            ) from error
+        with _writing(lock):
+            _take(file, folder)
         yield
     finally:
         os.close(file)
+
+
+def _take(lock: int, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigurationError(
+            f"another run is writing to {folder}", hint="wait for it, or choose another folder"
+        ) from error
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the operating system refuses is a mistake in where to write."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="choose a folder that may be written to and has room, or make it one",
+        ) from error
 
 
 class _Kept:
@@ -210,19 +277,18 @@ class _Kept:
     def begin(self) -> None:
         """Keep the settings of a new run, or take up what is there of an old one."""
         if self.store is not None:
-            name = self.recipe.name
-            latest = self.store.latest(name)
-            if latest is None:
-                # As TOML within JSON, which by itself knows no infinity: a link's bandwidth is one.
-                self.store.begin(name, msgspec.json.encode(to_toml(self.recipe)).decode())
-            else:
-                self.clock_s = latest.clock_s
-            self.records = self.store.records(name)
+            # As TOML within JSON, which by itself knows no infinity: a link's bandwidth is one.
+            settings = msgspec.json.encode(to_toml(self.recipe)).decode()
+            keep = self.store.amend if self.records else self.store.begin
+            keep(self.recipe.name, settings)
         if self._out is not None:
             # The store is what counts: a line that was cut off, or never written, comes from there.
             self._file = RecordFile(self._out / RECORDS)
-            self._file.rewrite(self.records)
+            with _writing(self._file.path):
+                self._file.rewrite(self.records)
             _replace(self._out / CONFIGURATION, to_toml(self.recipe).encode())
+            with _writing(self._out / FAILED):
+                (self._out / FAILED).unlink(missing_ok=True)
 
     def listening(self, listen: Callable[[Event], None] | None) -> Callable[[Event], None]:
         """Keeps each record, then tells whoever else listens."""
@@ -231,7 +297,8 @@ class _Kept:
             if isinstance(event, CycleEnded):
                 self.records.append(event.record)
                 if self._file is not None:
-                    self._file.append(event.record)
+                    with _writing(self._file.path):
+                        self._file.append(event.record)
             if listen is not None:
                 listen(event)
 
@@ -247,9 +314,20 @@ class _Kept:
         np.savez(buffer, **arrays)
         _replace(self._out / MODEL, buffer.getvalue())
 
+    def write_failure(self, error: QuorumNotReached) -> None:
+        """What became of everybody in the cycle that failed, which no record tells."""
+        if self._out is None:
+            return
+        cycle = len(self.records) + 1
+        told = {"cycle": cycle, "wanted": error.wanted, "got": error.got, "devices": error.answers}
+        try:
+            _replace(self._out / FAILED, f"{to_json(told)}\n".encode())
+        except ConfigurationError as problem:
+            # That the run failed is the greater news.
+            error.add_note(str(problem))
+
 
 def _replace(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    with _writing(path):
+        write_whole(path, content)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -14,6 +15,14 @@ from axon.errors import ConfigurationError
 from axon.values import check_positive, check_whole
 
 World = Literal["simulated", "emulated", "deployed"]
+Cpu = Literal["duty", "quota"]
+Links = Literal["shaped", "namespaces", "none"]
+CHOICES = {"world": get_args(World), "cpu": get_args(Cpu), "links": get_args(Links)}
+
+MOST = 10**9
+"""Of anything that is counted, and of seconds: beyond it lies a slip of the keyboard."""
+MOST_LEARNING_RATE = 1e6
+MOST_IN_NAME = 200
 
 SHARD_SAMPLES = {"digits": 50, "mnist": 500, "fashion-mnist": 500, "synthetic": 50}
 """Samples in a shard, by data set: 500 as in the thesis; fewer where there are few in all."""
@@ -46,8 +55,8 @@ class Recipe:
     """How the data are dealt out to learners that keep their own: `iid`, `dirichlet:0.3`, …"""
     activity: str = "idle"
     """What owners do with their devices: nothing, or `heated:0.5`."""
-    cpu: Literal["duty", "quota"] = "duty"
-    links: Literal["shaped", "namespaces", "none"] = "shaped"
+    cpu: Cpu = "duty"
+    links: Links = "shaped"
     deadline_s: float = 2.0
     cycles: int = 10
     passes: int = 1
@@ -62,20 +71,62 @@ class Recipe:
     name: str = "run"
 
     def __post_init__(self) -> None:
-        check_positive("deadline_s", self.deadline_s)
-        for name, least in (("cycles", 1), ("passes", 1), ("batch_size", 1), ("evaluate_every", 0)):
-            check_whole(name, getattr(self, name), least=least)
-        if self.shard_samples is not None:
-            check_whole("shard_samples", self.shard_samples, least=1)
-        if self.world not in ("simulated", "emulated", "deployed"):
+        for name in CHOICES:
+            _check_choice(name, getattr(self, name))
+        for name in ("cycles", "passes", "batch_size", "shard_samples", "quorum"):
+            _check_count(name, getattr(self, name), least=1)
+        _check_count("evaluate_every", self.evaluate_every, least=0)
+        _check_amount("deadline_s", self.deadline_s, most=MOST)
+        _check_amount("learning_rate", self.learning_rate, most=MOST_LEARNING_RATE)
+        if not isinstance(self.momentum, (int, float)) or not 0 <= self.momentum < 1:
             raise ConfigurationError(
-                f"no world is called {self.world!r}", hint="simulated, emulated or deployed"
+                f"momentum must be a number of at least 0 and below 1, got {self.momentum!r}"
             )
+        check_whole("seed", self.seed, least=-(2**63))
+        if self.seed >= 2**63:
+            raise ConfigurationError(f"seed must be below 2**63, got {self.seed}")
+        _check_name("name", self.name)
+        for name in self.device:
+            _check_name("a device's name", name)
 
     @property
     def samples_in_shard(self) -> int:
         """As chosen, or as fits the data set."""
         return self.shard_samples or SHARD_SAMPLES.get(self.dataset.partition(":")[0], 50)
+
+
+def _check_choice(name: str, value: Any) -> None:
+    if value not in CHOICES[name]:
+        *others, last = CHOICES[name]
+        raise ConfigurationError(
+            f"no {name} is called {value!r}", hint=f"{', '.join(others)} or {last}"
+        )
+
+
+def _check_count(name: str, value: int | None, *, least: int) -> None:
+    if value is None:
+        return
+    check_whole(name, value, least=least)
+    if value > MOST:
+        raise ConfigurationError(f"{name} must be at most {MOST}, got {value}")
+
+
+def _check_amount(name: str, value: float | None, *, most: float) -> None:
+    if value is None:
+        return
+    check_positive(name, value)
+    if value > most:
+        raise ConfigurationError(f"{name} must be at most {most:g}, got {value!r}")
+
+
+def _check_name(what: str, name: str) -> None:
+    """Names stand in messages, file names and addresses."""
+    fits = 1 <= len(name) <= MOST_IN_NAME
+    if not fits or not name.isprintable() or "/" in name or "\\" in name:
+        raise ConfigurationError(
+            f"{what} must be 1 to {MOST_IN_NAME} printable characters, none of them / or \\, "
+            f"got {name[:MOST_IN_NAME]!r} of {len(name)} characters"
+        )
 
 
 def recipe_from(table: Mapping[str, Any]) -> Recipe:
@@ -86,9 +137,13 @@ def recipe_from(table: Mapping[str, Any]) -> Recipe:
         raise ConfigurationError(
             f"unknown setting {', '.join(unknown)}", hint=f"known are {', '.join(sorted(known))}"
         )
+    for name in CHOICES.keys() & table.keys():
+        _check_choice(name, table[name])  # Which, unlike msgspec, tells what there is.
     try:
         return msgspec.convert(table, Recipe)
     except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, ConfigurationError):
+            raise error.__cause__ from None
         raise ConfigurationError(f"a setting is of the wrong kind: {error}") from error
 
 
@@ -100,10 +155,19 @@ def read_recipe(path: Path) -> Recipe:
 def read_table(path: Path) -> dict[str, Any]:
     """What a TOML file says, and no more: settings that it leaves out are not in the table."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        # A pipe may never end, or never begin.
+        regular = stat.S_ISREG(path.stat().st_mode)
+        content = path.read_bytes() if regular else b""
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    if not regular:
+        raise ConfigurationError(
+            f"cannot read {path}: it is not a regular file", hint="name a TOML file"
+        )
+    try:
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        # Not only TOML's own errors: a number of thousands of digits is Python's.
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
 
 

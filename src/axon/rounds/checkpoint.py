@@ -88,7 +88,8 @@ class Store(Protocol):
     def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
         """Add the cycle's record and replace the run's checkpoint, both or neither.
 
-        The record's digest, where it has one, is kept as that of the parameters. Raises `CheckpointConflict` unless the cycle is the one after the last one saved.
+        The record's digest, where it has one, is kept as that of the parameters. Raises
+        `CheckpointConflict` unless the cycle is the one after the last one saved.
         """
 
     def latest(self, run: str) -> Checkpoint | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import ipaddress
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
@@ -11,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from axon import client
 from axon.errors import AxonError, ConfigurationError, ProtocolError
 from axon.learning.compute import REPORT_EVERY_S
-from axon.learning.service import SERVICE
+from axon.learning.service import SERVICE, SPARE_BYTES, taking
 from axon.rounds.collect import LINGER
 from axon.rounds.depot import Depot
 from axon.rounds.fleet import Report
@@ -19,7 +21,7 @@ from axon.rpc.address import Address
 from axon.rpc.calling.callers import caller_for
 from axon.rpc.calling.options import CallOptions
 from axon.rpc.calling.stubs import GenericStub, RemoteFunction
-from axon.values import Order, Samples, Vector
+from axon.values import Declined, Order, Samples, Update, Vector
 from axon.worker import Worker
 
 P = ParamSpec("P")
@@ -33,6 +35,12 @@ INTRODUCTION_S = 2.0
 
 AGAIN_S = 0.1
 """How long every later cycle waits for one that has not said it."""
+
+LOOK_S = 0.05
+"""How often the first cycle looks for a device that announces itself, where none is listed."""
+
+UPDATE_SPARE_BYTES = 1 << 20
+"""What an update may have beyond twice the model, which no codec makes larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +88,11 @@ class RemoteFleet:
     ) -> None:
         self._hosting = hosting or Hosting()
         self._access = self._hosting.access
+        self._words = taking(self._access, SPARE_BYTES)
         self._named: dict[str, Address] = {}
         self._unnamed: list[Address] = []
+        self._said: dict[Address, str] = {}
+        """What devices that are listed by address alone call themselves."""
         if isinstance(addresses, Mapping):
             self._named = {name: self._parsed(where) for name, where in addresses.items()}
         else:
@@ -91,18 +102,21 @@ class RemoteFleet:
         self._depot_at: Address | None = None
         self._peers: dict[str, RemotePeer] = {}
         self._asked: dict[Address, asyncio.Task[str]] = {}
-        self._patience_s = INTRODUCTION_S
+        self._is_first = True
 
     def _parsed(self, where: str) -> Address:
         return Address.parse(where, tls=self._hosting.tls is not None).origin
 
     def join(self, name: str, address: str) -> None:
-        """Take a device in, from the next cycle on."""
+        """Take a device in, from the next cycle on, in the place of one of that name."""
+        self.leave(name)
         self._named[name] = self._parsed(address)
 
     def leave(self, name: str) -> None:
         """Leave a device out, from the next cycle on."""
         self._named.pop(name, None)
+        if name in self._peers:
+            self._said.pop(self._peers[name].address, None)
 
     @asynccontextmanager
     async def hosting(self, depot: Depot) -> AsyncIterator[None]:
@@ -115,25 +129,27 @@ class RemoteFleet:
             )
             self._depot_at = serving.address
             self._peers = {}  # Those of an earlier run know its depot.
-            self._patience_s = INTRODUCTION_S
+            self._is_first = True
             stack.push_async_callback(self._stop_asking)
             if self._discover:
-                self._directory = await stack.enter_async_context(client.watch(access=self._access))
+                self._directory = await stack.enter_async_context(client.watch(access=self._words))
             yield
 
     async def muster(self, cycle: int) -> Mapping[str, RemotePeer]:  # noqa: ARG002
-        await self._introduce()
-        # Whoever is listed stands: anybody on the network can announce a name.
-        addresses = self._announced() | self._named
-        if not addresses:
+        first, self._is_first = self._is_first, False
+        await self._introduce(INTRODUCTION_S if first else AGAIN_S)
+        if first:
+            await self._look_out()
+        members = self._members()
+        if first and not members:
             raise ConfigurationError(
                 "there is no learner to train with",
                 hint="start `axon worker` on a device, or name its host",
             )
-        self._peers = {name: await self._peer(name, addresses[name]) for name in sorted(addresses)}
+        self._peers = {name: await self._peer(name, *members[name]) for name in sorted(members)}
         return self._peers
 
-    async def _introduce(self) -> None:
+    async def _introduce(self, patience_s: float) -> None:
         """Ask devices that are known by address alone for their names.
 
         One that keeps silent holds up the first cycle, and no later one for more than a moment.
@@ -142,10 +158,33 @@ class RemoteFleet:
             if where not in self._asked:
                 self._asked[where] = asyncio.ensure_future(self._ask_name(where))
         if self._asked:
-            await asyncio.wait(self._asked.values(), timeout=self._patience_s)
-        self._patience_s = AGAIN_S
+            await asyncio.wait(self._asked.values(), timeout=patience_s)
         # Recorded under their addresses for now, and asked again before the next cycle.
         self._unnamed = [where for where in self._unnamed if not self._is_named(where)]
+
+    async def _look_out(self) -> None:
+        """Where nobody is listed, wait a little until somebody is heard of: nobody is at once."""
+        if self._directory is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INTRODUCTION_S):
+                while not self._members():  # noqa: ASYNC110  (the list tells of changes to nobody)
+                    await asyncio.sleep(LOOK_S)
+
+    def _members(self) -> dict[str, tuple[str, Address]]:
+        """The name each device calls itself and its address, by the name it is recorded under.
+
+        Whoever is listed by name stands. Of others with one name none displaces another: each is
+        recorded with its address.
+        """
+        listed = {str(where): where for where in self._unnamed} | self._named
+        members = {name: (name, where) for name, where in listed.items()}
+        said = [(name, where) for where, name in self._said.items()] + self._announced()
+        times = Counter(name for name, _ in said)
+        for name, where in said:
+            alone = times[name] == 1 and name not in listed
+            members.setdefault(name if alone else f"{name}@{_place(where)}", (name, where))
+        return members
 
     def _is_named(self, where: Address) -> bool:
         """Whether a device has said its name, which is then known."""
@@ -154,11 +193,10 @@ class RemoteFleet:
         answer = self._asked.pop(where)
         error = answer.exception()
         if error is None:
-            # Whoever comes second with a name does not take it from the first.
-            return self._named.setdefault(answer.result(), where) == where
-        if not isinstance(error, AxonError):
+            self._said[where] = answer.result()
+        elif not isinstance(error, AxonError):
             raise error
-        return False
+        return error is None
 
     async def _stop_asking(self) -> None:
         asked, self._asked = self._asked, {}
@@ -168,34 +206,49 @@ class RemoteFleet:
 
     async def _ask_name(self, where: Address) -> str:
         # Asked anew after a while: a connection may have been opened to where nobody was.
-        describe = _function(self._access, where, "describe").options(deadline_s=INTRODUCTION_S)
+        describe = _function(self._words, where, "describe").options(deadline_s=INTRODUCTION_S)
         described = await describe()
         name = described.get("name") if isinstance(described, dict) else None
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        if not _is_name(name, self._places()):
             raise ProtocolError(f"{where} does not say its name like a learner")
-        return name
+        return str(name)
 
-    def _announced(self) -> dict[str, Address]:
-        known = {str(where): where for where in self._unnamed}
+    def _places(self) -> set[str]:
+        """What is the address of somebody listed, and so the name of nobody."""
+        listed = [*self._named.values(), *self._said, *self._unnamed]
+        return {text for where in listed for text in _texts(where)}
+
+    def _announced(self) -> list[tuple[str, Address]]:
+        """Whoever the network tells of, less those listed: anybody can announce a name."""
         if self._directory is None:
-            return known
-        for found in self._directory.workers:
-            if f"{SERVICE}/train" in found.functions:
-                known.setdefault(found.name, found.address)
-        return known
+            return []
+        names = {*self._named, *self._said.values()}
+        listed = {*self._named.values(), *self._said, *self._unnamed}
+        found = [
+            worker
+            for worker in self._directory.workers
+            if f"{SERVICE}/train" in worker.functions and worker.address not in listed
+        ]
+        places = self._places().union(*(_texts(worker.address) for worker in found))
+        named = [
+            (worker.name if _is_name(worker.name, places) else str(worker.address), worker.address)
+            for worker in found
+        ]
+        return [(name, where) for name, where in named if name not in names]
 
-    async def _peer(self, name: str, address: Address) -> RemotePeer:
+    async def _peer(self, name: str, said_name: str, address: Address) -> RemotePeer:
         peer = self._peers.get(name)
-        if peer is not None and peer.address == address:
+        if peer is not None and (peer.said_name, peer.address) == (said_name, address):
             return peer
-        return RemotePeer(name, address, self._access, await self._depot_towards(address))
+        depot = await self._depot_towards(address)
+        return RemotePeer(said_name, address, self._access, depot)
 
     async def _depot_towards(self, address: Address) -> str:
         """The depot's address, as the device at that address sees it."""
         at = self._depot_at
         assert at is not None, "a fleet is mustered while it hosts"
         if at.host in ("0.0.0.0", "::"):  # noqa: S104  (a comparison)
-            caller = await caller_for(self._access)
+            caller = await caller_for(self._words)
             at = replace(at, host=await caller.host_towards(address))
         return str(at)
 
@@ -210,26 +263,38 @@ class RemoteFleet:
 
 
 class RemotePeer:
-    """A learner on another device."""
+    """A learner on another device, which may be recorded under another name than its own.
 
-    def __init__(self, name: str, address: Address, access: client.Access, depot: str) -> None:
-        self.name = name
+    Whatever it answers is cut off where it could no longer be an update, or words.
+    """
+
+    def __init__(self, said_name: str, address: Address, access: client.Access, depot: str) -> None:
+        self.said_name = said_name
         self.address = address
         self._depot = depot
-        self._train = _function(access, address, "train")
-        self._watch = _function(access, address, "watch")
+        self._access = access
+        self._watch = _function(taking(access, SPARE_BYTES), address, "watch")
 
     async def train(self, order: Order, report: Report | None) -> object:
         # As long as late answers are counted, and not longer: the device is told to stop then too.
         limit_s = order.deadline_s * (1.0 + LINGER)
-        call = self._train.options(deadline_s=limit_s)(replace(order, source=self._depot))
+        most_bytes = 2 * order.cost.model_bytes + UPDATE_SPARE_BYTES
+        train = _function(taking(self._access, most_bytes), self.address, "train")
+        sent = replace(order, device=self.said_name, source=self._depot)
+        call = train.options(deadline_s=limit_s)(sent)
         if report is None:
-            return await call
+            return self._recorded(await call, order)
         follower = asyncio.ensure_future(self._follow(order.ticket, limit_s, report))
         try:
-            return await call
+            return self._recorded(await call, order)
         finally:
             follower.cancel()
+
+    def _recorded(self, answer: object, order: Order) -> object:
+        """The answer under the name that the order was recorded with, if it is the device's own."""
+        if not isinstance(answer, (Update, Declined)) or type(answer.device) is not str:
+            return answer
+        return replace(answer, device=order.device) if answer.device == self.said_name else answer
 
     async def _follow(self, ticket: str, limit_s: float, report: Report) -> None:
         """Pass progress on; that there is none is nobody's loss, and the order tells why."""
@@ -246,6 +311,25 @@ def _function(access: client.Access, where: Address, name: str) -> RemoteFunctio
     By its path and not as an attribute of a stub, which has whatever the other side says it has.
     """
     return RemoteFunction(access, where, f"{SERVICE}/{name}", GenericStub, CallOptions())
+
+
+def _place(where: Address) -> str:
+    """An address without its scheme."""
+    return str(where).partition("://")[2]
+
+
+def _texts(where: Address) -> Iterable[str]:
+    """What people write for an address; a host's name may be its device's too, its number not."""
+    yield from (str(where).lower(), _place(where).lower())
+    with suppress(ValueError):
+        yield str(ipaddress.ip_address(where.host))
+
+
+def _is_name(said: object, places: set[str]) -> bool:
+    """Whether a device can be known by what it says: short, printable, and nobody's address."""
+    if not isinstance(said, str) or not 0 < len(said) <= LONGEST_NAME or not said.isprintable():
+        return False
+    return places.isdisjoint((said.lower(), said.lower().rpartition("@")[2]))
 
 
 def _pass_on(value: object, report: Report) -> None:

@@ -243,6 +243,10 @@ class SqliteStore:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:
+            # SQLite's own message, which quotes damaged names of tables as they are.
+            wrong = error.object.decode(errors="replace")
+            raise damaged(self.name, "what it holds cannot be read", wrong) from error
         except sqlite3.Error as error:
             # Only errors that come from SQLite itself have a name; the others are ours, so bugs.
             name = getattr(error, "sqlite_errorname", "")

@@ -10,6 +10,8 @@ from axon.rpc.messages import Buffer, Pieces, body_size
 ENCODING = b"zstd"
 LEAST_BYTES = 1024
 """A smaller body is sent as it is: compressing it saves nothing."""
+_INFLATED_FREE_BYTES = 16 << 20
+_INFLATED_TIMES = 200
 _LEVEL = 3
 _STEP_BYTES = 1 << 20
 
@@ -33,7 +35,11 @@ def compress(body: Pieces) -> Pieces:
 
 
 def decompress(body: Buffer, *, max_bytes: int) -> bytearray:
-    """The body as it was; one that would grow over the limit stops growing there."""
+    """The body as it was; one that would grow over the limit stops growing there.
+
+    The limit is `max_bytes`, or what data never grows to and bombs do, if that is less.
+    """
+    max_bytes = min(max_bytes, max(_INFLATED_FREE_BYTES, _INFLATED_TIMES * len(body)))
     library = _library()
     out = bytearray()
     try:

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -80,8 +80,8 @@ def deal(dataset: str, partition: str, members: tuple[str, ...], seed: int) -> d
     return {name: train.take(indices) for name, indices in parts.items()}
 
 
-async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer: IO[str]) -> None:
-    """Serve the learner until the world's end; where, it writes as its answer."""
+async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer: int) -> None:
+    """Serve the learner until the world's end, and write where to that file descriptor."""
     random = plain_stream(settings.seed, "link", settings.name)
     transport = ShapedTransport(HttpTransport(), settings.link, random)
     access = client.access(transport=transport, reconnect_s=0.0)
@@ -105,7 +105,7 @@ async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer:
             announce=False,
             grace_s=0.0,
         ) as serving:
-            print(serving.address, file=answer, flush=True)
+            os.write(answer, f"{serving.address}\n".encode())
             await _obey(control, transport, settings.link)
     finally:
         await transport.close()
@@ -133,13 +133,15 @@ def _fetching(address: str, access: client.Access) -> Callable[[], Awaitable[Any
     return fetch
 
 
-def private_output() -> IO[str]:
+def private_output() -> int:
     """Standard output for ourselves; from now on, what anybody else prints goes to the log.
 
     A line of a task's own would be taken for the address, and the pipe, of which nobody reads
     more than that, would fill up and hold the training.
     """
-    output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    # Open until the process ends: the world takes the end of this output for the end of it, and
+    # then reads in the log why.
+    output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # One buffer as well, so that an error stays the last line of the log.
     sys.stdout = sys.stderr
@@ -151,12 +153,11 @@ async def _main() -> None:
     control = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(control), sys.stdin)
     settings = msgspec.convert(json.loads(await control.readline()), DeviceSettings)
-    with private_output() as answer:
-        for reference in settings.tasks:
-            load_tasks(reference)
-        # A device is as fast as it is said to be, not as its host has cores.
-        torch.set_num_threads(1)
-        await serve(settings, control, answer)
+    answer = private_output()
+    for reference in settings.tasks:
+        load_tasks(reference)
+    torch.set_num_threads(1)  # A device is as fast as it is said to be, not as its host has cores.
+    await serve(settings, control, answer)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,10 @@ def read_profile(data: Any, address: Address) -> Profile:
                 hint="install the same version of axon-edge on both",
             )
         functions = {path: _remote(path, entry) for path, entry in data["functions"].items()}
-        return Profile(data["name"], data["boot"], data["version"], functions)
+        name, boot, version = data["name"], data["boot"], data["version"]
+        if not all(isinstance(text, str) for text in (name, boot, version)):
+            raise TypeError("a worker's name, boot and version are texts")
+        return Profile(name, boot, version, functions)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ProtocolError(f"{address} does not answer like an Axon worker") from error
 

@@ -22,7 +22,7 @@ from axon.rpc import wire, zstd
 from axon.rpc.address import Address
 from axon.rpc.calling.options import Access
 from axon.rpc.calling.profiles import Profile, Remote, read_profile
-from axon.rpc.messages import Buffer, Request, Response, Transport
+from axon.rpc.messages import Buffer, Request, Response, Transport, body_size
 from axon.rpc.paths import PROFILE, RPC_SERVICE
 from axon.rpc.replies import raise_for
 from axon.rpc.security.auth import Seal, Signer
@@ -58,6 +58,8 @@ class Sender:
             async with self._asking.setdefault(origin.key, asyncio.Lock()):
                 return self._profiles.get(origin) or await self.profile(origin, fresh=True)
         response = await self.send(origin, Request(b"GET", PROFILE))
+        # All of a profile is structure, and unfolds in memory just as an envelope's head does.
+        self._check_structure("profile", response)
         raise_for(response)
         try:
             data = json.loads(bytes(response.body[0])) if response.body else None
@@ -85,12 +87,21 @@ class Sender:
     async def send(self, origin: Address, request: Request) -> Response:
         """Send and wait for the answer, its signature checked where there is a key."""
         if self._signer is None:
-            return await self._exchange(origin, request)
-        response, seal, boot = await self._send_signed(origin, request, self._signer)
+            response = await self._exchange(origin, request)
+        else:
+            response = await self._proven(origin, request, self._signer)
+        if response.headers.get(b"content-encoding") == zstd.ENCODING:
+            self._inflate(response, request)
+        return response
+
+    async def _proven(self, origin: Address, request: Request, signer: Signer) -> Response:
+        """The answer to a signed request, once its own signature is found good."""
+        response, seal, boot = await self._send_signed(origin, request, signer)
         if response.status == 401 and await self._restarted(origin, boot):
             # Meant for the worker that was there before, so this one did not run it.
-            response, seal, _ = await self._send_signed(origin, request, self._signer)
+            response, seal, _ = await self._send_signed(origin, request, signer)
         if response.status >= 400 and b"axon-auth" not in response.headers:
+            self._check_structure("refusal", response)
             _raise_refusal(response)
         seal.verify(response)
         request.context = seal
@@ -142,13 +153,33 @@ class Sender:
     def value(self, response: Response) -> Any:
         """The value of an answer, or the error it describes."""
         if response.headers.get(b"content-encoding") == zstd.ENCODING:
-            limit = self.access.limits.max_body_bytes
-            response.body = (zstd.decompress(response.body[0], max_bytes=limit),)
+            raise _uncalled_for()
         if response.status >= 400:
+            self._check_structure("error", response)
             raise_for(response)
         if not response.body:
             raise ProtocolError("an answer without a body")
+        size, limit = len(response.body[0]), self.access.limits.max_body_bytes
+        if size > limit:
+            # HTTP does not read so far; other transports carry whatever they are given.
+            raise TooLarge(f"the answer has {size} bytes, this client takes {limit}")
         return self.decode(response.body[0])
+
+    def _inflate(self, response: Response, request: Request) -> None:
+        """Put the body in place of the compressed one, where the request asked for that."""
+        if request.headers.get(b"accept-encoding") != zstd.ENCODING:
+            raise _uncalled_for()
+        if response.stream is not None or not response.body:
+            raise ProtocolError("a compressed answer without a body")
+        limit = self.access.limits.max_body_bytes
+        response.body = (zstd.decompress(response.body[0], max_bytes=limit),)
+        del response.headers[b"content-encoding"]
+
+    def _check_structure(self, what: str, response: Response) -> None:
+        """Raise for an answer too long to be unfolded, where all of it would be."""
+        size, limit = body_size(response.body), self.access.limits.max_head_bytes
+        if size > limit:
+            raise TooLarge(f"the answer has {size} bytes of {what}, this client takes {limit}")
 
     def decode(self, body: Buffer) -> Any:
         """A value as it came; classes it names must be ones this process knows."""
@@ -159,6 +190,10 @@ class Sender:
             max_head_bytes=self.access.limits.max_head_bytes,
             max_depth=self.access.limits.max_depth,
         )
+
+
+def _uncalled_for() -> ProtocolError:
+    return ProtocolError("the answer is compressed, which nobody asked for")
 
 
 def _offer(path: str, profile: Profile) -> str:

@@ -13,8 +13,6 @@ from axon.rpc.replies import JSON
 from axon.rpc.serving.service import Function
 
 Arguments = tuple[list[Any], dict[str, Any]]
-_INFLATED_FREE_BYTES = 16 << 20
-_INFLATED_TIMES = 200
 
 
 def is_json(request: Request) -> bool:
@@ -26,7 +24,7 @@ def arguments(function: Function, request: Request, *, limits: Limits, pickling:
     """What the caller wants the function called with."""
     body: Buffer = request.body[0] if request.body else b""
     if request.headers.get(b"content-encoding") == zstd.ENCODING:
-        body = zstd.decompress(body, max_bytes=_inflated_bytes(body, limits))
+        body = zstd.decompress(body, max_bytes=limits.max_body_bytes)
     if is_json(request):
         if len(body) > limits.max_head_bytes:
             # All of JSON is structure, and unfolds in memory just as an envelope's head does.
@@ -40,11 +38,6 @@ def arguments(function: Function, request: Request, *, limits: Limits, pickling:
             "unknown content type", hint="send application/json or application/axon"
         )
     return decode_call(body, function, limits=limits, pickling=pickling)
-
-
-def _inflated_bytes(body: Buffer, limits: Limits) -> int:
-    """How far a compressed body may grow: far more than data does, far less than a bomb."""
-    return min(limits.max_body_bytes, max(_INFLATED_FREE_BYTES, _INFLATED_TIMES * len(body)))
 
 
 def decode_call(body: Buffer, function: Function, *, limits: Limits, pickling: bool) -> Arguments:
