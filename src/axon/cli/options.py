@@ -65,9 +65,13 @@ def given(context: typer.Context, name: str) -> bool:
 def require_torch() -> None:
     """Say what to install where torch is missing, before an import says less."""
     import importlib.util
+    import os
 
     if importlib.util.find_spec("torch") is None:
         raise ConfigurationError("learning needs torch", hint="pip install 'axon-edge[learn]'")
+    # Read when torch is loaded: its threads then sleep while they wait for one another. By default
+    # they spin, and on cores that somebody else uses too, training slows down a hundredfold.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def _parameters(kind: type) -> list[inspect.Parameter]:

@@ -6,6 +6,7 @@ shown as text, on one line, without anything that a terminal obeys.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import Counter
@@ -36,6 +37,7 @@ MOST_TROUBLES = 3
 HEADINGS = ("DEVICE", "USED", "BATCHES", "LATE", "DECLINED", "REFUSED", "FAILED")
 
 Listen = Callable[[Event], None]
+_NUMBER = re.compile(r"([0-9]{1,9})")
 
 
 @contextmanager
@@ -47,6 +49,7 @@ def showing(cycles: int, *, as_json: bool) -> Iterator[Listen]:
         return
     # Late, because a pipe needs none of it.
     from rich.live import Live
+    from rich.text import Text
 
     view = View(cycles)
     with Live(view.picture(), auto_refresh=False) as live:
@@ -54,6 +57,9 @@ def showing(cycles: int, *, as_json: bool) -> Iterator[Listen]:
 
         def hear(event: Event) -> None:
             view.hear(event)
+            if isinstance(event, CycleEnded):
+                # Above the picture, where it stays: a run is read by its course.
+                live.console.print(Text(cycle_line(event.record, cycles)))
             clock.tick()
 
         try:
@@ -95,9 +101,15 @@ def summary(records: Sequence[RoundRecord]) -> str:
             str(batches[name]),
             *(str(ended[name, status]) for status in ("late", "declined", "refused", "failed")),
         ]
-        for name in sorted(batches)
+        for name in sorted(batches, key=_natural)
     ]
-    return aligned([HEADINGS, *rows])
+    table = aligned([HEADINGS, *rows[:MOST_ROWS]])
+    return table if len(rows) <= MOST_ROWS else f"{table}\nand {len(rows) - MOST_ROWS} more"
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Orders pi-9 before pi-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
 
 
 def result_line(records: Sequence[RoundRecord], world: str, kept: str) -> str:
@@ -171,8 +183,11 @@ class View:
         from rich.text import Text
 
         head = [f"cycle {self._cycle} of {self._cycles}", f"deadline {self._deadline_s:g} s"]
+        if self._cycle == 0:
+            head = ["getting ready"]
         table = Table.grid(padding=(0, 2))
-        for name, row in list(self._rows.items())[:MOST_ROWS]:
+        names = sorted(self._rows, key=_natural)[:MOST_ROWS]
+        for name, row in [(name, self._rows[name]) for name in names]:
             state = f"training {row.done}/{row.total}" if row.state == "training" else row.state
             bar = ProgressBar(max(1, row.total), row.done, 30, finished_style="green")
             # As Text, because a plain string could bring markup of its own.

@@ -55,7 +55,7 @@ class Settings:
         False
     )
     allocator: Annotated[
-        str, typer.Option(metavar="NAME", help="How much each learner does: open, equal:60.")
+        str, typer.Option(metavar="NAME", help="How work is shared: open, equal, equal:60 in all.")
     ] = "open"
     selector: Annotated[
         str, typer.Option(metavar="NAME", help="Who takes part: everyone, some:0.5.")
@@ -105,7 +105,10 @@ class Settings:
     momentum: Annotated[float, typer.Option(metavar="X", help="Of the learners' SGD.")] = 0.0
     quorum: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Good answers that end a cycle; all if left out."),
+        typer.Option(
+            metavar="N",
+            help="Good answers that end a cycle and are needed; if left out, all and 1.",
+        ),
     ] = None
     evaluate_every: Annotated[
         int, typer.Option(metavar="N", help="Cycles between two tests of the model; 0 for none.")

@@ -15,6 +15,7 @@ from axon.errors import ConfigurationError
 # Torch, and the worker with all that it brings, are imported in the functions that need them, so
 # that `axon --help` is quick.
 if TYPE_CHECKING:
+    from axon.rpc.address import Address
     from axon.values import Samples
     from axon.worker import Worker
 
@@ -176,10 +177,26 @@ def _telling_worker(name: str | None) -> Worker:
         @asynccontextmanager
         async def serving(self, *arguments: Any, **options: Any) -> AsyncIterator[Serving]:
             async with super().serving(*arguments, **options) as serving:
-                typer.echo(f"{self.name} can be trained on at {serving.address}")
+                typer.echo(f"{self.name} can be trained on at {_reachable(serving.address)}")
                 yield serving
 
     return Telling(name)
+
+
+def _reachable(address: Address) -> Address:
+    """The address as others would type it: one that means all of this machine's is of no use."""
+    import socket
+    from dataclasses import replace
+
+    if address.host not in ("0.0.0.0", "::"):  # noqa: S104  (a comparison)
+        return address
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Asks the routing table; nothing is sent.
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return replace(address, host=socket.gethostname())
+        return replace(address, host=probe.getsockname()[0])
 
 
 def _in_bytes(megabytes: float) -> int:
