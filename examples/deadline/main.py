@@ -98,10 +98,9 @@ def main() -> None:
     results = axon.testbed.emulated("thesis").run(both(given.cycles))
 
     table = Table(title=f"digits on four devices, {given.cycles} cycles each")
-    table.add_column("scheme")
-    for heading in ("seconds a cycle", "batches a cycle", "devices busy", f"seconds to {GOAL:.0%}",
-                    "accuracy"):  # fmt: skip
-        table.add_column(heading, justify="right")
+    table.add_column("scheme", no_wrap=True)
+    for heading in ("s a cycle", "batches", "busy", f"s to {GOAL:.0%}", "accuracy"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, records in results.items():
         table.add_row(
             name,

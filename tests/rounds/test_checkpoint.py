@@ -468,7 +468,8 @@ def test_a_run_survives_being_killed_thirty_times(tmp_path: Path) -> None:
     with closing(SqliteStore(path)) as store:
         store.begin("run", "{}")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    # One server forks for every test of a session: the system tests need the other two as well.
+    context.set_forkserver_preload([__name__, "axon.recipes.runner", "torch._dynamo"])
     reached = []
     for _ in range(30):
         child = context.Process(target=advance_for_ever, args=(path,))
