@@ -106,7 +106,7 @@ def test_resuming_otherwise_than_begun_names_what_differs(shell: Shell, tmp_path
         "train", "--out", tmp_path, "--resume", "--seed", 3, "--devices", "pair", "--deadline", 9
     )
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("axon: run run was begun with other settings: deadline_s = 2.0, se")
+    assert "deadline_s is 9.0 here and was 1.0 there, seed is 3 here and was 0 there" in ended.err
     assert "devices" not in ended.err
 
 

@@ -91,7 +91,7 @@ def test_toml_as_a_person_would_write_it() -> None:
 def test_what_a_file_leaves_out_has_its_default(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("cycles = 3\ndeadline_s = 2\n")
-    assert read_recipe(path) == Recipe(cycles=3)
+    assert read_recipe(path) == Recipe(cycles=3, deadline_s=2.0)
     assert recipe_from({}) == Recipe()
 
 

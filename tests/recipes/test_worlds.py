@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from typing import Any
+
 import pytest
 
 from axon.data.datasets import load
@@ -27,7 +29,7 @@ def test_devices_come_from_the_catalogue_or_from_the_recipe() -> None:
         "pi-1-2",
         "jetson-nano",
     }
-    own = Recipe(devices="ignored", device={"mine": {"like": "pi-1", "flops_per_s": 1e9}})
+    own = Recipe(device={"mine": {"like": "pi-1", "flops_per_s": 1e9}})
     assert list(devices_of(own)) == ["mine"]
     assert devices_of(own)["mine"].flops_per_s == 1e9
     assert devices_of(own)["mine"].link == device("pi-1").link
@@ -52,6 +54,17 @@ def test_devices_come_from_the_catalogue_or_from_the_recipe() -> None:
 def test_what_cannot_be_built_is_named(recipe: Recipe, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         world_of(recipe)
+
+
+def test_own_devices_are_chosen_among_those_of_the_catalogue() -> None:
+    own: dict[str, dict[str, Any]] = {
+        "lamp": {"like": "pi-1", "flops_per_s": 1e9},
+        "desk": {"like": "pi-2"},
+    }
+    assert set(devices_of(Recipe(device=own))) == {"lamp", "desk"}
+    mixed = devices_of(Recipe(device=own, devices="lamp*2, pi-3"))
+    assert sorted(mixed) == ["lamp-1", "lamp-2", "pi-3"]
+    assert mixed["lamp-2"].flops_per_s == 1e9
 
 
 def test_real_devices_are_not_dealt_data() -> None:

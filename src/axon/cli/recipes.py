@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from axon.errors import ConfigurationError
 if TYPE_CHECKING:
     from axon.recipes.runner import Keeping
     from axon.recipes.settings import Recipe
+    from axon.rounds.checkpoint import Store
     from axon.rounds.remote import Hosting
 
 
@@ -88,7 +90,7 @@ class Settings:
     ] = "shaped"
     deadline_s: Annotated[
         float, typer.Option("--deadline", metavar="S", help="Seconds that a cycle may take.")
-    ] = 2.0
+    ] = 1.0
     cycles: Annotated[int, typer.Option(metavar="N", help="How many in all.")] = 10
     passes: Annotated[int, typer.Option(metavar="N", help="Passes over a share in a cycle.")] = 1
     shard_samples: Annotated[
@@ -202,10 +204,12 @@ def taken_up(table: Mapping[str, Any], keeping: Keeping) -> Recipe:
     A kept run goes on as it began. Raises `ConfigurationError` for settings of the table that say
     otherwise; the number of cycles alone may change.
     """
-    wanted = recipe_from_table(_named(table, keeping))
     if not keeping.resume:
-        return wanted
-    saved = _saved(wanted.name, keeping)
+        return recipe_from_table(table)
+    with _kept(keeping) as store:
+        name = _name(table, keeping, store)
+        wanted = recipe_from_table({**table, "name": name})
+        saved = _begun(store, name, keeping)
     if saved is None:
         tell_of_beginning(wanted.name, keeping)
         return wanted
@@ -214,34 +218,50 @@ def taken_up(table: Mapping[str, Any], keeping: Keeping) -> Recipe:
     if changed:
         raise ConfigurationError(
             f"run {saved.name} was begun with other settings: "
-            + ", ".join(f"{name} = {getattr(saved, name)!r}" for name in changed),
+            + ", ".join(_difference(name, wanted, saved) for name in changed),
             hint="leave them out to go on as it began, or begin a run of another name",
         )
     return replace(saved, cycles=wanted.cycles) if "cycles" in table else saved
 
 
-def _named(table: Mapping[str, Any], keeping: Keeping) -> dict[str, Any]:
-    """A folder knows which run it keeps."""
-    from axon.recipes.runner import CONFIGURATION
-    from axon.recipes.settings import read_recipe
-
-    kept = None if keeping.out is None else keeping.out / CONFIGURATION
-    if keeping.resume and "name" not in table and kept is not None and kept.exists():
-        return {**table, "name": read_recipe(kept).name}
-    return dict(table)
+def _difference(name: str, wanted: Recipe, saved: Recipe) -> str:
+    there = getattr(saved, name)
+    was = "was left out there" if there is None else f"was {there!r} there"
+    return f"{name} is {getattr(wanted, name)!r} here and {was}"
 
 
-def _saved(name: str, keeping: Keeping) -> Recipe | None:
-    """What the run of that name began with; None where nothing is kept."""
-    from contextlib import closing
-
-    from axon.recipes.runner import CHECKPOINT, begun_as
+@contextmanager
+def _kept(keeping: Keeping) -> Iterator[Store | None]:
+    """The store that is there already; none is made to look into."""
+    from axon.recipes.runner import CHECKPOINT
     from axon.rounds.checkpoint import open_store
 
     where = keeping.store
-    if where is None and keeping.out is not None and (keeping.out / CHECKPOINT).exists():
+    if where is None and keeping.out is not None and (keeping.out / CHECKPOINT).is_file():
         where = str(keeping.out / CHECKPOINT)
     if where is None:
-        return None
+        yield None
+        return
     with closing(open_store(where)) as store:
-        return begun_as(store, name)
+        yield store
+
+
+def _name(table: Mapping[str, Any], keeping: Keeping, store: Store | None) -> str:
+    """Which run is meant: the one that is named, or the one that the folder or the store keeps."""
+    from axon.recipes.runner import CONFIGURATION, kept_name
+    from axon.recipes.settings import read_recipe
+
+    if "name" in table:
+        return str(table["name"])
+    file = None if keeping.out is None else keeping.out / CONFIGURATION
+    if file is not None and file.is_file():
+        # A damaged one is no loss while the store knows the run.
+        with suppress(ConfigurationError):
+            return read_recipe(file).name
+    return (None if store is None else kept_name(store)) or Settings().name
+
+
+def _begun(store: Store | None, name: str, keeping: Keeping) -> Recipe | None:
+    from axon.recipes.runner import begun_as
+
+    return begun_as(store, name, keeping.out)

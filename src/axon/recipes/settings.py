@@ -24,6 +24,8 @@ MOST = 10**9
 MOST_LEARNING_RATE = 1e6
 MOST_IN_NAME = 200
 
+DEFAULT_DEVICES = "thesis"
+
 SHARD_SAMPLES = {"digits": 50, "mnist": 500, "fashion-mnist": 500, "synthetic": 50}
 """Samples in a shard, by data set: 500 as in the thesis; fewer where there are few in all."""
 
@@ -36,7 +38,7 @@ class Recipe:
     """A net of the catalogue, or `file.py:name` of your own."""
     dataset: str = "digits"
     world: World = "simulated"
-    devices: str = "thesis"
+    devices: str = DEFAULT_DEVICES
     """A fleet by name, or devices: `jetson-nano*2,pi-1`."""
     device: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Devices of your own, by name: `{"like": "pi-1", "flops_per_s": 1e9}`."""
@@ -57,7 +59,7 @@ class Recipe:
     """What owners do with their devices: nothing, or `heated:0.5`."""
     cpu: Cpu = "duty"
     links: Links = "shaped"
-    deadline_s: float = 2.0
+    deadline_s: float = 1.0
     cycles: int = 10
     passes: int = 1
     shard_samples: int | None = None
