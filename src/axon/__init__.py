@@ -6,9 +6,9 @@ is cheap and starts nothing; its parts are loaded when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from axon.lazy import lazily
 from axon.version import __version__
 
 if TYPE_CHECKING:
@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "client", "errors", "register", "stubs", "values", "worker"]
 
-_MODULES = ("client", "errors", "stubs", "values", "worker")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"axon.{name}")
-    if name == "register":
-        return importlib.import_module("axon.rpc.wire").register
-    raise AttributeError(f"module 'axon' has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {name: f"axon.{name}" for name in ("client", "errors", "stubs", "values", "worker")}
+    | {"register": "axon.rpc.wire:register"},
+)
 
 
 def __dir__() -> list[str]:

@@ -7,9 +7,9 @@ Names are loaded when first used, since behind most of them stands torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from axon.lazy import lazily
 from axon.values import TaskSpec
 
 if TYPE_CHECKING:
@@ -48,12 +48,9 @@ _HOMES = {
     "initial": "nets",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        module = importlib.import_module(f"axon.learning.{_HOMES.get(name, 'tasks')}")
-        return getattr(module, name)
-    raise AttributeError(f"module 'axon.learning' has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__, {name: f"axon.learning.{_HOMES.get(name, 'tasks')}:{name}" for name in __all__}
+)
 
 
 def __dir__() -> list[str]:

@@ -12,8 +12,9 @@ shaping, namespaces, throttle, cgroups    how a machine is made to look like ano
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from axon.lazy import lazily
 
 if TYPE_CHECKING:
     from axon.rounds.remote import Hosting
@@ -24,21 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Device", "Emulation", "Hosting", "deployed", "emulated", "simulated"]
 
-_HOMES = {
-    "Device": "axon.testbed.catalogue",
-    "Emulation": "axon.testbed.emulation",
-    "Hosting": "axon.rounds.remote",
-    "deployed": "axon.testbed.deployment",
-    "emulated": "axon.testbed.emulation",
-    "simulated": "axon.testbed.simulation",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # Late: behind the worlds stands torch, and virtual time alone needs none of it.
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'axon.testbed' has no attribute {name!r}")
+# Late: behind the worlds stands torch, and virtual time alone needs none of it.
+__getattr__ = lazily(
+    __name__,
+    {
+        "Device": "axon.testbed.catalogue:Device",
+        "Emulation": "axon.testbed.emulation:Emulation",
+        "Hosting": "axon.rounds.remote:Hosting",
+        "deployed": "axon.testbed.deployment:deployed",
+        "emulated": "axon.testbed.emulation:emulated",
+        "simulated": "axon.testbed.simulation:simulated",
+    },
+)
 
 
 def __dir__() -> list[str]:
