@@ -65,6 +65,8 @@ def test_own_devices_are_chosen_among_those_of_the_catalogue() -> None:
     mixed = devices_of(Recipe(device=own, devices="lamp*2, pi-3"))
     assert sorted(mixed) == ["lamp-1", "lamp-2", "pi-3"]
     assert mixed["lamp-2"].flops_per_s == 1e9
+    with pytest.raises(ConfigurationError, match="whole number"):
+        devices_of(Recipe(device=own, devices="lamp*many"))
 
 
 def test_real_devices_are_not_dealt_data() -> None:

@@ -17,24 +17,15 @@ from axon.testbed.device import deal
 from axon.testbed.emulation import Emulated, Emulation, emulated
 from axon.testbed.simulation import Simulated, simulated
 
-MOST_ALIKE = 100_000
 AnyWorld = Simulated | Emulated | Deployed
 
 
 def devices_of(recipe: Recipe) -> dict[str, Device]:
     """The devices by name: all of the recipe's own, or those it chooses, also of the catalogue."""
     own = {name: replace(device_from(table), kind=name) for name, table in recipe.device.items()}
-    if not own:
-        return fleet(recipe.devices)
-    if recipe.devices == DEFAULT_DEVICES:
+    if own and recipe.devices == DEFAULT_DEVICES:
         return own
-    members: list[str | Device] = []
-    for member in recipe.devices.split(","):
-        kind, _, times = (part.strip() for part in member.partition("*"))
-        count = int(times) if times.isdecimal() else 1
-        alike = [own[kind]] * min(count, MOST_ALIKE) if kind in own else fleet(member).values()
-        members += alike
-    return fleet(members)
+    return fleet(recipe.devices, own)
 
 
 def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:

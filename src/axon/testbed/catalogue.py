@@ -201,14 +201,18 @@ def device_from(table: Mapping[str, Any]) -> Device:
     return Device(**values)
 
 
-def fleet(members: str | Sequence[str | Device]) -> dict[str, Device]:
+def fleet(
+    members: str | Sequence[str | Device], own: Mapping[str, Device] | None = None
+) -> dict[str, Device]:
     """Devices by unique names, from a fleet's name, a list, or text: `jetson-nano*3,pi-1`.
 
-    One of its kind is called by its kind; several of a kind are numbered from 1.
+    One of its kind is called by its kind; several of a kind are numbered from 1. `own` kinds stand
+    beside the catalogue's, and before them.
     """
     if isinstance(members, str):
         members = FLEETS.get(members, members).split(",")
-    devices = [one for member in members for one in _several(member)]
+    known = DEVICES | dict(own or {})
+    devices = [one for member in members for one in _several(member, known)]
     if not devices:
         raise ConfigurationError("a fleet needs at least 1 device, got 0")
     kinds = Counter(one.kind for one in devices)
@@ -224,16 +228,16 @@ def fleet(members: str | Sequence[str | Device]) -> dict[str, Device]:
     return named
 
 
-def _several(member: str | Device) -> Iterable[Device]:
+def _several(member: str | Device, known: Mapping[str, Device]) -> Iterable[Device]:
     if isinstance(member, Device):
         return [member]
     name, star, number = (part.strip() for part in member.partition("*"))
-    if name not in DEVICES:
+    if name not in known:
         raise ConfigurationError(
             f"no device or fleet is called {name!r}",
-            hint=f"known are {', '.join(DEVICES)} and the fleets {', '.join(FLEETS)}",
+            hint=f"known are {', '.join(known)} and the fleets {', '.join(FLEETS)}",
         )
-    return [DEVICES[name]] * (_how_many(member, number) if star else 1)
+    return [known[name]] * (_how_many(member, number) if star else 1)
 
 
 def _how_many(member: str, number: str) -> int:
