@@ -248,12 +248,13 @@ def test_a_task_of_ones_own_is_trained(tmp_path: Path) -> None:
 
 
 def test_the_task_is_sized_to_the_data_and_changed_by_the_recipe() -> None:
-    assert spec_of(SMALL).inputs == (20,)
-    assert spec_of(SMALL).learning_rate == 0.1
+    data = load(SMALL.dataset, seed=SMALL.seed)
+    assert spec_of(SMALL, data).inputs == (20,)
+    assert spec_of(SMALL, data).learning_rate == 0.1
     changed = replace(SMALL, optimiser="adam", batch_size=7)
-    spec = spec_of(changed)
+    spec = spec_of(changed, data)
     assert (spec.optimiser, spec.learning_rate, spec.batch_size) == ("adam", 1e-4, 7)
-    assert spec_of(replace(changed, learning_rate=0.3)).learning_rate == 0.3
+    assert spec_of(replace(changed, learning_rate=0.3), data).learning_rate == 0.3
 
 
 def test_learners_with_data_of_their_own_train_on_them() -> None:

@@ -48,8 +48,12 @@ def bench(
 
     check_positive("bandwidth", bandwidth)
     recipe = Recipe(task=task, dataset=dataset, shard_samples=shard_samples)
+    loaded = load(dataset)
     found = benchmark(
-        spec_of(recipe), load(dataset).train, shard_samples=recipe.samples_in_shard, shards=shards
+        spec_of(recipe, loaded),
+        loaded.train,
+        shard_samples=recipe.samples_in_shard,
+        shards=shards,
     )
     figures = {"task": task, "dataset": dataset, **figures_of(found, bandwidth)}
     figures["flops_per_s"] = measure_flops()

@@ -204,12 +204,14 @@ def taken_up(table: Mapping[str, Any], keeping: Keeping) -> Recipe:
     A kept run goes on as it began. Raises `ConfigurationError` for settings of the table that say
     otherwise; the number of cycles alone may change.
     """
+    from axon.recipes.runner import begun_as
+
     if not keeping.resume:
         return recipe_from_table(table)
     with _kept(keeping) as store:
         name = _name(table, keeping, store)
         wanted = recipe_from_table({**table, "name": name})
-        saved = _begun(store, name, keeping)
+        saved = begun_as(store, name, keeping.out)
     if saved is None:
         tell_of_beginning(wanted.name, keeping)
         return wanted
@@ -259,9 +261,3 @@ def _name(table: Mapping[str, Any], keeping: Keeping, store: Store | None) -> st
         with suppress(ConfigurationError):
             return read_recipe(file).name
     return (None if store is None else kept_name(store)) or Settings().name
-
-
-def _begun(store: Store | None, name: str, keeping: Keeping) -> Recipe | None:
-    from axon.recipes.runner import begun_as
-
-    return begun_as(store, name, keeping.out)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from axon.compression.codecs import codec
-from axon.data.datasets import load
+from axon.data.datasets import Dataset, load
 from axon.errors import ConfigurationError, QuorumNotReached, RunExists
 from axon.learning.optimisers import functional
 from axon.learning.parameters import layout, split
@@ -77,13 +77,13 @@ def run_recipe(
     """Do a recipe from its beginning, or from where it was left."""
     with _kept(recipe, keeping or Keeping()) as kept:
         recipe = kept.recipe
-        run, scheme = run_of(recipe), scheme_of(recipe)
+        dataset = load(recipe.dataset, seed=recipe.seed)
+        run, scheme = run_of(recipe, dataset), scheme_of(recipe)
         world = world_of(recipe, hosting)
         # Not before all of it could be made: a mistake must not take the folder for ever.
         kept.begin()
 
         async def main(fleet: Fleet) -> Vector:
-            dataset = load(recipe.dataset, seed=recipe.seed)
             orchestrator = Orchestrator(
                 run, dataset, fleet, scheme, store=kept.store, listen=kept.listening(listen)
             )
@@ -99,9 +99,8 @@ def run_recipe(
         return Outcome(kept.records, run.spec, parameters)
 
 
-def spec_of(recipe: Recipe) -> TaskSpec:
+def spec_of(recipe: Recipe, dataset: Dataset) -> TaskSpec:
     """The task, sized to the data set."""
-    dataset = load(recipe.dataset, seed=recipe.seed)
     net = load_tasks(recipe.task) if is_own_task(recipe.task) else recipe.task
     chosen = {
         "batch_size": recipe.batch_size,
@@ -115,10 +114,10 @@ def spec_of(recipe: Recipe) -> TaskSpec:
     return spec
 
 
-def run_of(recipe: Recipe) -> Run:
+def run_of(recipe: Recipe, dataset: Dataset) -> Run:
     """The run, without its world and scheme."""
     return Run(
-        spec=spec_of(recipe),
+        spec=spec_of(recipe, dataset),
         cycles=recipe.cycles,
         deadline_s=recipe.deadline_s,
         shard_samples=recipe.samples_in_shard,
