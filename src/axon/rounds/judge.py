@@ -97,17 +97,25 @@ def _unfit(vector: Vector, reference: Vector) -> str:
         return f"parameters must be float32, got {getattr(vector, 'dtype', type(vector).__name__)}"
     if vector.shape != reference.shape:
         return f"parameters have shape {vector.shape}, wanted {reference.shape}"
-    # One number tells: a product with itself is finite only where every value is, and a quarter of
-    # the time of looking at each.
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = np.dot(vector, vector)
-    if np.isfinite(square):
+    if _has_finite_square(vector):
         return ""
     bad = int(vector.size - np.count_nonzero(np.isfinite(vector)))
     if bad:
         return f"{bad} of {vector.size} parameters are not finite"
     # No model is like that, and an average with it would be all of it.
     return "parameters are so large that their squares overflow"
+
+
+def is_finite(vector: Vector) -> bool:
+    """Whether every value is."""
+    return _has_finite_square(vector) or bool(np.isfinite(vector).all())
+
+
+def _has_finite_square(vector: Vector) -> bool:
+    # One number tells: a product with itself is finite only where every value is, and a quarter of
+    # the time of looking at each.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.dot(vector, vector)))
 
 
 def shortened(value: object, limit: int = 200) -> str:

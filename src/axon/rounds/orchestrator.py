@@ -14,8 +14,6 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-import numpy as np
-
 from axon.data.datasets import Dataset
 from axon.data.shards import Shards
 from axon.errors import AxonError, CheckpointConflict, QuorumNotReached
@@ -28,6 +26,7 @@ from axon.rounds.cycle import Cycle, Harvest, State
 from axon.rounds.depot import Depot
 from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
+from axon.rounds.judge import is_finite
 from axon.rounds.settings import Run, Scheme
 from axon.values import DeviceRecord, RoundRecord, Vector
 
@@ -153,7 +152,7 @@ class Orchestrator:
         """Stop before a broken model is saved and handed to everybody."""
         wanted = self._state.parameters
         fits = parameters.dtype == wanted.dtype and parameters.shape == wanted.shape
-        if fits and np.isfinite(parameters).all():
+        if fits and is_finite(parameters):
             return
         found = "numbers that are not finite"
         if not fits:
