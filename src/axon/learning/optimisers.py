@@ -1,14 +1,13 @@
-"""Optimisers by name, each in two forms that compute the same.
+"""Optimisers by name, written out element by element.
 
-`functional` is written out element by element, so that it steps the parameters of one net and the
-stacked parameters of many clients alike. `torch_optimiser` is PyTorch's own, for loops written by
-hand, and what the other is tested against.
+So they step the parameters of one net and the stacked parameters of many clients alike. They
+compute what PyTorch's own do, which is what they are tested against.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -87,27 +86,17 @@ class FunctionalAdam:
                 params[name].addcdiv_(first, scale, value=-rate)
 
 
-def torch_optimiser(spec: TaskSpec, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-    """The task's optimiser as PyTorch has it."""
-    return _entry(spec).torch(spec, parameters)
-
-
 def functional(spec: TaskSpec) -> Functional:
     """The task's optimiser for tensors of any leading dimensions."""
-    return _entry(spec).functional(spec)
-
-
-def _sgd(spec: TaskSpec, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=spec.learning_rate, momentum=spec.momentum)
+    if spec.optimiser not in _OPTIMISERS:
+        raise ConfigurationError(
+            f"no optimiser is called {spec.optimiser!r}; known are {', '.join(_OPTIMISERS)}"
+        )
+    return _OPTIMISERS[spec.optimiser](spec)
 
 
 def _functional_sgd(spec: TaskSpec) -> Functional:
     return FunctionalSGD(spec.learning_rate, spec.momentum)
-
-
-def _adam(spec: TaskSpec, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-    _check_no_momentum(spec)
-    return torch.optim.Adam(parameters, lr=spec.learning_rate, betas=ADAM_BETAS, eps=ADAM_EPSILON)
 
 
 def _functional_adam(spec: TaskSpec) -> Functional:
@@ -115,23 +104,12 @@ def _functional_adam(spec: TaskSpec) -> Functional:
     return FunctionalAdam(spec.learning_rate)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    torch: Callable[[TaskSpec, Iterable[Tensor]], torch.optim.Optimizer]
-    functional: Callable[[TaskSpec], Functional]
-
-
-_OPTIMISERS = {"sgd": _Entry(_sgd, _functional_sgd), "adam": _Entry(_adam, _functional_adam)}
+_OPTIMISERS: dict[str, Callable[[TaskSpec], Functional]] = {
+    "sgd": _functional_sgd,
+    "adam": _functional_adam,
+}
 OPTIMISERS = tuple(_OPTIMISERS)
 """The names that a task may choose from."""
-
-
-def _entry(spec: TaskSpec) -> _Entry:
-    if spec.optimiser not in _OPTIMISERS:
-        raise ConfigurationError(
-            f"no optimiser is called {spec.optimiser!r}; known are {', '.join(_OPTIMISERS)}"
-        )
-    return _OPTIMISERS[spec.optimiser]
 
 
 def _check_no_momentum(spec: TaskSpec) -> None:

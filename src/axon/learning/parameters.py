@@ -49,11 +49,6 @@ def read(module: nn.Module, layout: Layout) -> Vector:
     return join(entries(module, layout))
 
 
-def write(module: nn.Module, layout: Layout, vector: Vector) -> None:
-    """Overwrite the net's state in place; autograd does not see it."""
-    pour(vector, layout, entries(module, layout))
-
-
 def split(vector: Tensor, layout: Layout) -> dict[str, Tensor]:
     """Views of a vector, or of a stack of vectors along its last dimension, by name."""
     lead = vector.shape[:-1]
