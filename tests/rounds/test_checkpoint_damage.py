@@ -15,7 +15,7 @@ import pytest
 from axon.errors import AxonError, ConfigurationError
 from axon.rounds.checkpoint import Store, open_store, pack, state_of
 from axon.seeds import stream
-from tests.rounds.test_checkpoint import made
+from tests.rounds.stores import made
 
 NOT_UTF8 = "CAST(x'ff41' AS TEXT)"
 CYCLES = 3
