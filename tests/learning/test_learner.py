@@ -1,12 +1,10 @@
-"""A learner's errand in virtual time: what it decides, declines, sends and remembers."""
+"""A learner's errand in virtual time: what it decides, declines and sends."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,107 +15,30 @@ from axon.compression.codecs import codec
 from axon.learning.learner import MARGIN, TRAINING_COPIES, Abilities, Learner
 from axon.learning.loop import train
 from axon.learning.nets import initial
-from axon.testbed.virtual import run
 from axon.values import (
-    Capability,
     Declined,
     Job,
     Order,
-    Samples,
-    Share,
     TaskCost,
-    TaskSpec,
     Trained,
     Update,
     Vector,
 )
-
-SPEC = TaskSpec(net="twonn", inputs=(4,), classes=3, batch_size=10)
-MODEL = np.ones(1000, np.float32)
-"""4000 bytes; the computes here do not look at it."""
-SHARD_SAMPLES = 20
-SHARD_BYTES = SHARD_SAMPLES * (4 * 4 + 8)
-SHARDS = 50
-
-
-def samples_of(count: int) -> Samples:
-    return Samples(np.arange(count * 4, dtype=np.float32).reshape(count, 4), np.arange(count) % 3)
-
-
-@dataclass
-class SteadyCompute:
-    """Takes the same time over every batch, and really trains nothing."""
-
-    batch_s: float
-    jobs: list[Job] = field(default_factory=list)
-
-    async def train(
-        self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
-    ) -> Trained:
-        self.jobs.append(job)
-        time, done = asyncio.get_running_loop().time, 0
-        while done < job.batches and time() + self.batch_s <= until_s:
-            await asyncio.sleep(self.batch_s)
-            done += 1
-        seen = min(done * job.spec.batch_size, len(job.samples) * job.passes)
-        return Trained(parameters=job.start + 0.5, batches=done, samples=seen, loss=0.25)
-
-
-@dataclass
-class SlowSource:
-    """A link that carries so many bytes a second down."""
-
-    bytes_per_s: float
-    asked: list[int] = field(default_factory=list)
-
-    async def model(self, run: str, cycle: int) -> Vector:
-        await asyncio.sleep(MODEL.nbytes / self.bytes_per_s)
-        return MODEL
-
-    async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
-        self.asked.append(count)
-        drawn = samples_of(count * SHARD_SAMPLES)
-        await asyncio.sleep(drawn.nbytes / self.bytes_per_s)
-        return drawn
-
-
-def order_of(shards: int | None, **changes: Any) -> Order:
-    made = Order(
-        run="run",
-        cycle=1,
-        device="pi",
-        spec=SPEC,
-        share=Share(shards=shards, passes=changes.pop("passes", 1)),
-        cost=TaskCost(model_bytes=MODEL.nbytes, shard_bytes=SHARD_BYTES),
-        shard_samples=SHARD_SAMPLES,
-        shards=SHARDS,
-        deadline_s=2.0,
-        seed=7,
-    )
-    return replace(made, **changes)
-
-
-def do(
-    order: Order, learner: Learner, source: SlowSource | None = None
-) -> tuple[Update | Declined, float]:
-    """The answer, and when it was handed back."""
-
-    async def main() -> tuple[Update | Declined, float]:
-        answer = await learner.train(order, source or SlowSource(1e6))
-        return answer, asyncio.get_running_loop().time()
-
-    return run(main())
-
-
-def update_of(answer: Update | Declined) -> Update:
-    assert isinstance(answer, Update), answer
-    return answer
-
-
-def reason_of(answer: Update | Declined) -> str:
-    assert isinstance(answer, Declined), answer
-    return answer.reason
-
+from tests.learning.errands import (
+    MODEL,
+    SHARD_BYTES,
+    SHARD_SAMPLES,
+    SHARDS,
+    SPEC,
+    Noting,
+    SlowSource,
+    SteadyCompute,
+    do,
+    order_of,
+    reason_of,
+    samples_of,
+    update_of,
+)
 
 GRID = [
     (batch_s, link, shards)
@@ -161,18 +82,6 @@ def test_a_share_that_is_done_in_time_is_not_halted_and_tells_its_timings() -> N
 def test_who_decides_for_itself_keeps_its_timings() -> None:
     answer, _ = do(order_of(None), Learner("pi", SteadyCompute(0.01)))
     assert update_of(answer).timings is None
-
-
-@dataclass
-class Noting:
-    """Takes a fixed number of shards, and notes by what it could have decided."""
-
-    wanted: int = 3
-    heard: list[tuple[Capability, float]] = field(default_factory=list)
-
-    def __call__(self, capability: Capability, cost: TaskCost, deadline_s: float) -> int:
-        self.heard.append((capability, deadline_s))
-        return self.wanted
 
 
 def test_the_first_time_it_decides_by_a_trial_and_then_by_its_last_cycle() -> None:
@@ -288,60 +197,6 @@ def test_own_data_are_not_downloaded_and_are_drawn_when_fewer_are_wanted() -> No
     assert source.asked == []
 
 
-def test_given_up_it_keeps_more_for_the_way_back_and_less_once_it_is_not_needed() -> None:
-    learner = Learner("pi", SteadyCompute(0.01))
-    handed_s = [do(order_of(SHARDS, passes=9), learner)[1]]
-    for cycle in range(2, 9):
-        order = order_of(SHARDS, cycle=cycle, passes=9, previous_s=math.inf)
-        handed_s.append(do(order, learner)[1])
-    # Twice as much each time, up to half of the deadline, and never so much that nothing is done.
-    assert handed_s == sorted(handed_s, reverse=True)
-    assert handed_s[0] > 1.9
-    assert handed_s[-1] == pytest.approx(0.96, abs=0.03)
-    for cycle in range(9, 20):
-        last_s = do(order_of(SHARDS, cycle=cycle, passes=9), learner)[1]
-    assert last_s > 1.9
-
-
-def test_after_a_cycle_it_knows_how_long_its_upload_takes() -> None:
-    """A link with a fast way down and a way up that takes a whole second."""
-    learner, upload_s = Learner("pi", SteadyCompute(0.01)), 1.0
-    update, at_s = do(order_of(SHARDS), learner)
-    assert at_s + upload_s > 2.0
-    halted_s = 2.0 * (1 - MARGIN) - upload_s
-    order = order_of(SHARDS, cycle=2, previous_s=at_s + upload_s)
-    update, at_s = do(order, learner)
-    assert update_of(update).halted
-    assert halted_s - 0.01 <= at_s <= halted_s + 1e-9
-    assert learner.paces[SPEC].upload_s == pytest.approx(upload_s)
-
-    # A refusal came back at once, and says nothing of how long an update would have taken.
-    reason_of(do(order_of(0, cycle=3, previous_s=at_s + upload_s), learner)[0])
-    _, at_s = do(order_of(SHARDS, cycle=4, previous_s=0.01), learner)
-    assert at_s <= halted_s + 1e-9
-
-
-def test_an_answer_that_never_arrived_teaches_nothing() -> None:
-    learner = Learner("pi", SteadyCompute(0.01))
-    do(order_of(1), learner)
-    do(order_of(1, cycle=2, previous_s=None), learner)
-    assert learner.paces[SPEC].upload_s == 0.0
-
-
-def test_a_task_is_known_apart_from_another() -> None:
-    allocate = Noting()
-    compute = SteadyCompute(0.01)
-    learner = Learner("pi", compute, Abilities(allocate=allocate))
-    other = replace(SPEC, learning_rate=0.2)
-    do(order_of(None), learner)
-    compute.batch_s = 0.02
-    do(order_of(None, spec=other), learner)
-    do(order_of(None, cycle=2), learner)
-    rates = [capability.shards_per_s for capability, _ in allocate.heard]
-    assert rates == pytest.approx([50.0, 25.0, 50.0])
-    assert set(learner.paces) == {SPEC, other}
-
-
 def real_order(shards: int | None, **changes: Any) -> Order:
     return order_of(shards, cost=TaskCost(model_bytes=1, shard_bytes=SHARD_BYTES), **changes)
 
@@ -381,17 +236,6 @@ def test_an_update_in_half_precision_is_the_plain_one_within_a_thousandth_of_the
     np.testing.assert_allclose(decoded, plain, rtol=0, atol=largest / 1000)
 
 
-def test_one_slow_cycle_does_not_shut_a_learner_out_for_good() -> None:
-    compute = SteadyCompute(0.01)
-    learner, statuses = Learner("pi", compute), []
-    for cycle in range(1, 9):
-        compute.batch_s = 1.5 if cycle == 3 else 0.01
-        answer, _ = do(order_of(None, cycle=cycle), learner)
-        statuses.append(isinstance(answer, Update))
-    assert statuses[:2] == [True, True]
-    assert statuses[-3:] == [True, True, True]
-
-
 def test_own_data_are_bounded_by_memory_too() -> None:
     data = samples_of(SHARDS * SHARD_SAMPLES)
     shard = SHARD_SAMPLES * 4 * 4 + SHARD_BYTES
@@ -399,19 +243,3 @@ def test_own_data_are_bounded_by_memory_too() -> None:
     learner = Learner("pi", SteadyCompute(0.001), Abilities(data=data, memory_bytes=memory))
     assert update_of(do(order_of(None), learner)[0]).samples <= 3 * SHARD_SAMPLES
     assert "MB may be used" in reason_of(do(order_of(9), learner)[0])
-
-
-def test_an_absurd_word_about_the_last_cycle_is_not_believed_for_long() -> None:
-    learner = Learner("pi", SteadyCompute(0.01))
-    do(order_of(None), learner)
-    do(order_of(None, cycle=2, previous_s=1e300), learner)
-    assert learner.paces[SPEC].upload_s <= 1.0
-    answers = [do(order_of(None, cycle=cycle), learner)[0] for cycle in range(3, 8)]
-    assert isinstance(answers[-1], Update)
-
-
-def test_it_remembers_a_bounded_number_of_tasks() -> None:
-    learner = Learner("pi", SteadyCompute(0.01))
-    for number in range(100):
-        learner.pace_of(replace(SPEC, net=f"net-{number}"))
-    assert len(learner.paces) == 32

@@ -1,0 +1,104 @@
+"""What a learner remembers of itself from one cycle to the next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from axon.learning.learner import MARGIN, Abilities, Learner
+from axon.values import (
+    Update,
+)
+from tests.learning.errands import (
+    SHARDS,
+    SPEC,
+    Noting,
+    SteadyCompute,
+    do,
+    order_of,
+    reason_of,
+    update_of,
+)
+
+
+def test_given_up_it_keeps_more_for_the_way_back_and_less_once_it_is_not_needed() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    handed_s = [do(order_of(SHARDS, passes=9), learner)[1]]
+    for cycle in range(2, 9):
+        order = order_of(SHARDS, cycle=cycle, passes=9, previous_s=math.inf)
+        handed_s.append(do(order, learner)[1])
+    # Twice as much each time, up to half of the deadline, and never so much that nothing is done.
+    assert handed_s == sorted(handed_s, reverse=True)
+    assert handed_s[0] > 1.9
+    assert handed_s[-1] == pytest.approx(0.96, abs=0.03)
+    for cycle in range(9, 20):
+        last_s = do(order_of(SHARDS, cycle=cycle, passes=9), learner)[1]
+    assert last_s > 1.9
+
+
+def test_after_a_cycle_it_knows_how_long_its_upload_takes() -> None:
+    """A link with a fast way down and a way up that takes a whole second."""
+    learner, upload_s = Learner("pi", SteadyCompute(0.01)), 1.0
+    update, at_s = do(order_of(SHARDS), learner)
+    assert at_s + upload_s > 2.0
+    halted_s = 2.0 * (1 - MARGIN) - upload_s
+    order = order_of(SHARDS, cycle=2, previous_s=at_s + upload_s)
+    update, at_s = do(order, learner)
+    assert update_of(update).halted
+    assert halted_s - 0.01 <= at_s <= halted_s + 1e-9
+    assert learner.paces[SPEC].upload_s == pytest.approx(upload_s)
+
+    # A refusal came back at once, and says nothing of how long an update would have taken.
+    reason_of(do(order_of(0, cycle=3, previous_s=at_s + upload_s), learner)[0])
+    _, at_s = do(order_of(SHARDS, cycle=4, previous_s=0.01), learner)
+    assert at_s <= halted_s + 1e-9
+
+
+def test_an_answer_that_never_arrived_teaches_nothing() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    do(order_of(1), learner)
+    do(order_of(1, cycle=2, previous_s=None), learner)
+    assert learner.paces[SPEC].upload_s == 0.0
+
+
+def test_a_task_is_known_apart_from_another() -> None:
+    allocate = Noting()
+    compute = SteadyCompute(0.01)
+    learner = Learner("pi", compute, Abilities(allocate=allocate))
+    other = replace(SPEC, learning_rate=0.2)
+    do(order_of(None), learner)
+    compute.batch_s = 0.02
+    do(order_of(None, spec=other), learner)
+    do(order_of(None, cycle=2), learner)
+    rates = [capability.shards_per_s for capability, _ in allocate.heard]
+    assert rates == pytest.approx([50.0, 25.0, 50.0])
+    assert set(learner.paces) == {SPEC, other}
+
+
+def test_one_slow_cycle_does_not_shut_a_learner_out_for_good() -> None:
+    compute = SteadyCompute(0.01)
+    learner, statuses = Learner("pi", compute), []
+    for cycle in range(1, 9):
+        compute.batch_s = 1.5 if cycle == 3 else 0.01
+        answer, _ = do(order_of(None, cycle=cycle), learner)
+        statuses.append(isinstance(answer, Update))
+    assert statuses[:2] == [True, True]
+    assert statuses[-3:] == [True, True, True]
+
+
+def test_an_absurd_word_about_the_last_cycle_is_not_believed_for_long() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    do(order_of(None), learner)
+    do(order_of(None, cycle=2, previous_s=1e300), learner)
+    assert learner.paces[SPEC].upload_s <= 1.0
+    answers = [do(order_of(None, cycle=cycle), learner)[0] for cycle in range(3, 8)]
+    assert isinstance(answers[-1], Update)
+
+
+def test_it_remembers_a_bounded_number_of_tasks() -> None:
+    learner = Learner("pi", SteadyCompute(0.01))
+    for number in range(100):
+        learner.pace_of(replace(SPEC, net=f"net-{number}"))
+    assert len(learner.paces) == 32
