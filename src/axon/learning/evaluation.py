@@ -84,5 +84,6 @@ def _traced_flops(module: nn.Module, blueprint: Blueprint, inputs: tuple[int, ..
     counter = FlopCounterMode(display=False)
     with own_randomness(0), torch.enable_grad(), counter:
         loss = blueprint.loss(module(torch.zeros(_COUNTED, *inputs)), labels).mean()
+        # PyTorch has left this method without types.
         loss.backward()  # type: ignore[no-untyped-call]
     return counter.get_total_flops() / _COUNTED

@@ -179,6 +179,7 @@ def restore_error(described: Any) -> CallError | AxonError:
     cls = _CODES[code][1]
     error = cls(message, hint=described.get("hint"))
     if "reason" in described:
+        # An exception takes any attribute; its type does not say which.
         error.reason = str(described["reason"])  # type: ignore[attr-defined]
     return error
 

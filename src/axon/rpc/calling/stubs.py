@@ -122,6 +122,7 @@ def as_function(remote: RemoteFunction, name: str, described: Remote) -> Callabl
     function.__module__ = "axon.remote"
     function.__doc__ = described.doc
     if described.signature is not None:
+        # A function takes any attribute; its type does not say which.
         function.__signature__ = described.signature  # type: ignore[attr-defined]
     function.options = remote.options  # type: ignore[attr-defined]
     return function
@@ -158,6 +159,7 @@ class CallableServiceStub(ServiceStub):
     @property
     def options(self) -> Callable[..., RemoteFunction]:
         """Call the object itself in another way."""
+        # `as_function` gave it its options; a function's type does not say so.
         chosen: Callable[..., RemoteFunction] = self._axon_call.options  # type: ignore[attr-defined]
         return chosen
 
@@ -208,6 +210,7 @@ def _service(
     below: dict[str, dict[str, Remote]] = {}
     for name, remote in functions.items():
         if name == "":
+            # A `CallableServiceStub`, as it was made above where there is such a name.
             stub._axon_call = leaf(remote, "call")  # type: ignore[attr-defined]
         else:
             first, _, rest = name.partition("/")

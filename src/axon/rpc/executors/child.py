@@ -151,6 +151,7 @@ def _find(module: str, qualname: str) -> Callable[..., Any]:
             f"a child process finds no {qualname} in {module}",
             hint="a function for executor='process' must exist once its module is imported",
         ) from error
+    # Whatever the module has under that name; the parent checked that it can be called.
     return found  # type: ignore[no-any-return]
 
 
@@ -160,6 +161,7 @@ def _pack_error(error: BaseException) -> Packed:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace))
     try:
+        # An exception takes any attribute; its type does not say which.
         error.remote_traceback = text  # type: ignore[attr-defined]
         # Some exceptions pickle but do not come back, so both are tried here, where it can be said.
         pickle.loads(pickle.dumps(error, protocol=5))  # noqa: S301 - our own bytes

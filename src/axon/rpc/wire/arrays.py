@@ -78,6 +78,7 @@ def describe_dtype(dtype: np.dtype[Any]) -> object:
         base, shape = dtype.subdtype
         return [describe_dtype(base), list(shape)]
     if dtype.names is not None:
+        # A type with names has fields.
         fields = [dtype.fields[name] for name in dtype.names]  # type: ignore[index]
         return {
             "names": list(dtype.names),
@@ -113,6 +114,7 @@ def read_dtype(described: object) -> np.dtype[Any]:
     if not isinstance(described, dict) or described.keys() != _STRUCTURE:
         raise ProtocolError(f"not an array's dtype: {described!r}")
     fields = {**described, "formats": [read_dtype(part) for part in described["formats"]]}
+    # Numpy checks what arrived, and raises; its stubs want the keys to be known here.
     return np.dtype(fields)  # type: ignore[call-overload, no-any-return]
 
 

@@ -64,6 +64,7 @@ def _schema(kind: type) -> Schema:
     if issubclass(kind, msgspec.Struct):
         return Schema(kind.__struct_fields__, frozenset(), ())
     if not dataclasses.is_dataclass(kind):
+        # Every NamedTuple has its fields there; `type` does not say so.
         return Schema(tuple(kind._fields), frozenset(), ())  # type: ignore[attr-defined]
     fields = dataclasses.fields(kind)
     names = tuple(field.name for field in fields)

@@ -160,6 +160,7 @@ def _unwrapped(function: Any) -> Any:
     function = inspect.unwrap(function)
     function = getattr(function, "__func__", function)
     if isinstance(function, type):
+        # Of this very class, so no subclass with another signature is meant.
         return inspect.unwrap(function.__init__)  # type: ignore[misc]
     if not hasattr(function, "__globals__"):
         return inspect.unwrap(type(function).__call__)

@@ -213,6 +213,7 @@ def _offset(value: datetime.datetime | datetime.time) -> tuple[int | None, str |
     """Microseconds from UTC, and the zone's IANA name where it has one."""
     zoneinfo = sys.modules.get("zoneinfo")
     named = zoneinfo is not None and isinstance(value.tzinfo, zoneinfo.ZoneInfo)
+    # `named` says that it is a ZoneInfo.
     name = value.tzinfo.key if named else None  # type: ignore[union-attr]
     offset = value.utcoffset()
     return None if offset is None else offset // datetime.timedelta(microseconds=1), name
