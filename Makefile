@@ -27,7 +27,7 @@ help:
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(PIP) --editable '.[dev,learn,zstd]'
+	$(PIP) --editable '.[dev,learn,figures,zstd]'
 	@touch $@ .venv/.learn
 
 .venv/.bench: .venv/.base

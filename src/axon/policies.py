@@ -12,7 +12,7 @@ they draw by chance comes from the generator they are handed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +37,8 @@ class Situation:
     cost: TaskCost
     shards: int
     """How many there are."""
+    capabilities: Mapping[str, Capability] = field(default_factory=dict)
+    """What learners have told of themselves; only a scheme that asks for it knows any."""
 
 
 class Allocator(Protocol):

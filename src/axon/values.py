@@ -154,6 +154,7 @@ class Order:
 
     run: str
     cycle: int
+    """From 1; an order to benchmark itself comes before all of them, in cycle 0."""
     device: str
     spec: TaskSpec
     share: Share
@@ -164,6 +165,9 @@ class Order:
     deadline_s: float
     """From now; clocks of two devices never need to agree."""
     seed: int
+    grace_s: float = 0.0
+    """How long after the deadline an answer is still taken. Shares are reckoned for the deadline;
+    training is cut short only where the grace ends."""
     codec: str = "plain"
     owner: str = ""
     """The run's own mark, since others may be called the same."""
@@ -188,6 +192,7 @@ class Order:
         check_whole("shard_samples", self.shard_samples, least=1)
         check_whole("shards", self.shards, least=0)
         check_positive("deadline_s", self.deadline_s)
+        check_amount("grace_s", self.grace_s)
         if self.previous_s is not None and not self.previous_s >= 0.0:
             raise ConfigurationError(f"previous_s must be at least 0, got {self.previous_s!r}")
 
@@ -331,6 +336,12 @@ def check_positive(name: str, value: float) -> None:
     """Raise unless it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise ConfigurationError(f"{name} must be a finite number above 0, got {value!r}")
+
+
+def check_amount(name: str, value: float) -> None:
+    """Raise unless it is a finite number of at least zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise ConfigurationError(f"{name} must be a finite number of at least 0, got {value!r}")
 
 
 def check_whole(name: str, value: int, *, least: int) -> None:

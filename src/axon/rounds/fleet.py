@@ -20,6 +20,12 @@ class Peer(Protocol):
     async def train(self, order: Order, report: Report | None) -> object:
         """Whatever the learner answers: nothing about it is known until it has been judged."""
 
+    async def benchmark(self, order: Order, disclose: bool) -> object:
+        """Let the learner benchmark itself on the shards of an order of cycle 0.
+
+        None when it has; its `Capability` where that was asked for; `Declined` with the reason.
+        """
+
 
 class Fleet(Protocol):
     """The learners of a world."""

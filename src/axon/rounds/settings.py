@@ -10,7 +10,7 @@ from axon.data.shards import draw_uniform
 from axon.policies import Aggregator, Allocator, GlobalStep, Sampler, Selector
 from axon.rounds.steps import Replace
 from axon.selection.random import Everyone
-from axon.values import TaskSpec, check_positive, check_whole
+from axon.values import TaskSpec, check_amount, check_positive, check_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,9 @@ class Run:
     cycles: int
     deadline_s: float
     """Of each cycle; every other time-out is derived from it."""
+    grace_s: float = 0.0
+    """How long after the deadline answers are still taken, and learners train on: with one, the
+    deadline is what shares are reckoned for and cycles are measured by, but cuts nobody off."""
     shard_samples: int
     name: str = "run"
     seed: int = 0
@@ -34,6 +37,7 @@ class Run:
     def __post_init__(self) -> None:
         check_whole("cycles", self.cycles, least=1)
         check_positive("deadline_s", self.deadline_s)
+        check_amount("grace_s", self.grace_s)
         check_whole("shard_samples", self.shard_samples, least=1)
         check_whole("evaluate_every", self.evaluate_every, least=0)
         if self.quorum is not None:
@@ -46,6 +50,18 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What is asked of a learner before its first cycle: to benchmark itself on some shards."""
+
+    shards: int = 8
+    disclosed: bool = False
+    """Whether it is asked to tell what it found, too; it may refuse."""
+
+    def __post_init__(self) -> None:
+        check_whole("shards", self.shards, least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
     """The decisions of a round, one policy each."""
 
@@ -55,3 +71,5 @@ class Scheme:
     aggregate: Aggregator = field(default_factory=WeightedMean)
     step: GlobalStep = field(default_factory=Replace)
     codec: str = "plain"
+    survey: Survey | None = None
+    """None asks nothing: learners that decide for themselves then find out in their first cycle."""
