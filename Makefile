@@ -65,6 +65,7 @@ bench: .venv/.bench .venv/.learn
 	$(BIN)/python benchmarks/bench_rpc.py
 	$(BIN)/python benchmarks/bench_simulation.py
 	$(BIN)/python benchmarks/bench_round.py
+	$(BIN)/python benchmarks/bench_allocation.py
 
 fuzz: .venv/.dev
 	$(PIP) atheris

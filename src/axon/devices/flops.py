@@ -22,16 +22,26 @@ PRODUCT_FLOPS = 2 * SIDE**3
 """A multiplication and an addition for each of the terms of one product."""
 
 
-def measure_flops(repeats: int = 100, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Floating-point operations a second over so many products of two matrices, 512 by 512."""
+def measure_flops(
+    repeats: int = 100,
+    clock: Callable[[], float] = time.perf_counter,
+    brake: Callable[[], None] = lambda: None,
+) -> float:
+    """Floating-point operations a second over so many products of two matrices, 512 by 512.
+
+    `brake` is called before the first and after every one: it may rest, to make a machine look
+    like another.
+    """
     check_whole("repeats", repeats, least=1)
     random = stream(0, "flops")
     left, right = (random.random((SIDE, SIDE), dtype=np.float32) for _ in range(2))
     # Not timed: the first product also starts the threads and touches the memory.
     product = left @ right
+    brake()
     began = clock()
     for _ in range(repeats):
         np.matmul(left, right, out=product)
+        brake()
     elapsed_s = clock() - began
     if not elapsed_s > 0:
         raise ConfigurationError(
