@@ -43,15 +43,18 @@ class SteadyCompute:
 
     batch_s: float
     jobs: list[Job] = field(default_factory=list)
+    start_s: float = 0.0
+    """What every job costs before its first batch."""
 
     async def train(
         self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
     ) -> Trained:
         self.jobs.append(job)
-        time, done = asyncio.get_running_loop().time, 0
-        while done < job.batches and time() + self.batch_s <= until_s:
-            await asyncio.sleep(self.batch_s)
-            done += 1
+        await asyncio.sleep(self.start_s)
+        left_s = until_s - asyncio.get_running_loop().time()
+        # A hair is forgiven, as a sum of floats may pass an exact fit by a rounding.
+        done = max(0, min(job.batches, int((left_s + 1e-9) / self.batch_s)))
+        await asyncio.sleep(done * self.batch_s)
         seen = min(done * job.spec.batch_size, len(job.samples) * job.passes)
         return Trained(parameters=job.start + 0.5, batches=done, samples=seen, loss=0.25)
 
@@ -62,15 +65,20 @@ class SlowSource:
 
     bytes_per_s: float
     asked: list[int] = field(default_factory=list)
+    latency_s: float = 0.0
+    """Of every request."""
+    opening_s: float = 0.0
+    """Of the first one."""
 
     async def model(self, run: str, cycle: int) -> Vector:
-        await asyncio.sleep(MODEL.nbytes / self.bytes_per_s)
+        opening_s, self.opening_s = self.opening_s, 0.0
+        await asyncio.sleep(opening_s + self.latency_s + MODEL.nbytes / self.bytes_per_s)
         return MODEL
 
     async def shards(self, run: str, cycle: int, device: str, count: int) -> Samples:
         self.asked.append(count)
         drawn = samples_of(count * SHARD_SAMPLES)
-        await asyncio.sleep(drawn.nbytes / self.bytes_per_s)
+        await asyncio.sleep(self.latency_s + drawn.nbytes / self.bytes_per_s)
         return drawn
 
 
@@ -102,12 +110,24 @@ def do(
     return run(main())
 
 
+def ask(
+    order: Order, learner: Learner, source: SlowSource | None = None, *, disclose: bool = False
+) -> tuple[Capability | Declined | None, float]:
+    """What a learner answers that is asked to benchmark itself, and when."""
+
+    async def main() -> tuple[Capability | Declined | None, float]:
+        answer = await learner.benchmark(order, source or SlowSource(1e6), disclose)
+        return answer, asyncio.get_running_loop().time()
+
+    return run(main())
+
+
 def update_of(answer: Update | Declined) -> Update:
     assert isinstance(answer, Update), answer
     return answer
 
 
-def reason_of(answer: Update | Declined) -> str:
+def reason_of(answer: object) -> str:
     assert isinstance(answer, Declined), answer
     return answer.reason
 

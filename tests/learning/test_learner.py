@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from axon.allocation.margin import MARGIN
 from axon.compression.codecs import codec
-from axon.learning.learner import MARGIN, TRAINING_COPIES, Abilities, Learner
+from axon.learning.learner import Abilities, Learner
 from axon.learning.loop import train
 from axon.learning.nets import initial
+from axon.learning.room import TRAINING_COPIES
 from axon.values import (
     Declined,
     Job,
@@ -243,3 +245,26 @@ def test_own_data_are_bounded_by_memory_too() -> None:
     learner = Learner("pi", SteadyCompute(0.001), Abilities(data=data, memory_bytes=memory))
     assert update_of(do(order_of(None), learner)[0]).samples <= 3 * SHARD_SAMPLES
     assert "MB may be used" in reason_of(do(order_of(9), learner)[0])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_with_a_grace_a_share_is_reckoned_for_the_deadline_and_halted_only_after_it(
+    dynamic: bool,
+) -> None:
+    allocate, compute = Noting(), SteadyCompute(0.05)
+    abilities = Abilities(allocate=allocate, dynamic=dynamic)
+    for grace_s in (0.0, 1.0):
+        learner = Learner("pi", compute, abilities)
+        do(order_of(None, grace_s=grace_s), learner)
+        # 50 shards of 2 batches would take 5 s.
+        answer, at_s = do(order_of(SHARDS, cycle=2, grace_s=grace_s), learner)
+        assert update_of(answer).halted
+        assert at_s == pytest.approx(2.0 * (1 - MARGIN) + grace_s, abs=0.06)
+    assert allocate.heard[0] == allocate.heard[1]
+
+
+def test_timings_of_a_learner_that_keeps_its_capability_stay_with_it() -> None:
+    for discloses in (False, True):
+        learner = Learner("pi", SteadyCompute(0.01), Abilities(discloses=discloses))
+        timings = update_of(do(order_of(2), learner)[0]).timings
+        assert (timings is not None) == discloses

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from axon.learning.learner import MARGIN, Abilities, Learner
-from axon.values import (
-    Update,
-)
+from axon.allocation.margin import MARGIN
+from axon.devices.subset import Line
+from axon.learning.learner import Abilities, Learner
+from axon.learning.pace import FASTEST, LAST, Pace, Speed
+from axon.values import TaskSpec, Update
 from tests.learning.errands import (
     SHARDS,
     SPEC,
     Noting,
+    SlowSource,
     SteadyCompute,
+    ask,
     do,
     order_of,
     reason_of,
@@ -102,3 +106,80 @@ def test_it_remembers_a_bounded_number_of_tasks() -> None:
     for number in range(100):
         learner.pace_of(replace(SPEC, net=f"net-{number}"))
     assert len(learner.paces) == 32
+
+
+# Benchmarked anew by every cycle
+
+
+def test_a_cycle_takes_the_place_of_the_benchmark_and_keeps_what_is_paid_once() -> None:
+    speed = Speed()
+    speed.learn(Line(0.5, 0.01))
+    assert (speed.fixed_s, speed.rates) == (0.5, [100.0])
+    # Two requests: 1 s of the 3 s was paid for making them.
+    speed.note((50.0, 1.0), (150.0, 2.0))
+    assert speed.fixed_s == 0.5
+    assert speed.rates == [100.0, 200.0 / 2.0]
+
+
+def test_without_a_benchmark_nothing_is_paid_once() -> None:
+    speed = Speed()
+    speed.note((50.0, 1.0), (150.0, 3.0))
+    assert (speed.fixed_s, speed.rates) == (0.0, [50.0])
+
+
+def test_what_is_paid_once_is_never_more_than_was_seen_nor_nearly_all_of_it() -> None:
+    speed = Speed(fixed_s=0.5)
+    speed.note((100.0, 0.52))
+    assert speed.fixed_s == 0.5
+    assert speed.rates == pytest.approx([100.0 / 0.052])
+    speed.note((10.0, 0.2), (100.0, 1.0))
+    assert speed.fixed_s == 0.2
+    assert speed.rates[-1] == pytest.approx(110.0 / 0.8)
+    speed.note((10.0, 0.0))
+    assert (speed.fixed_s, speed.rates[-1]) == (0.0, FASTEST)
+
+
+def test_a_bounded_number_of_cycles_is_remembered() -> None:
+    speed = Speed()
+    for cycle in range(1, 4 * LAST):
+        speed.note((float(cycle), 1.0))
+    assert speed.rates == [float(cycle) for cycle in range(3 * LAST, 4 * LAST)]
+
+
+def test_what_can_be_cut_short_is_hoped_for_and_what_cannot_is_feared() -> None:
+    pace = Pace(Speed(rates=[2.0, 9.0, 4.0]), Speed(rates=[7.0, 5.0, 6.0]))
+    assert pace.outlook(dynamic=False, cut_short=True) == (4.0, 6.0)
+    assert pace.outlook(dynamic=True, cut_short=True) == (9.0, 5.0)
+    assert pace.outlook(dynamic=True, cut_short=False) == (2.0, 5.0)
+    for dynamic in (False, True):
+        assert Pace().outlook(dynamic=dynamic, cut_short=True) == (0.0, 0.0)
+
+
+def test_a_tail_begins_where_training_ended_or_should_have() -> None:
+    learner = Learner("pi", SteadyCompute(0.3))
+    # 0.004 s each way: 1.956 s is the plan, 0.004 s + 6 batches of 0.3 s the end.
+    _, at_s = do(order_of(3, passes=9), learner)
+    pace = learner.paces[SPEC]
+    assert pace.ended_s == pytest.approx(at_s)
+    pace.hear(1.9, 2.0)
+    assert pace.tails.last_s == pytest.approx([1.9 - at_s])
+    assert (pace.ended_s, pace.returned_s) == (None, None)
+    # A batch that went on beyond the plan is a part of the tail, and no part of the upload.
+    late = Pace(ended_s=1.5, returned_s=1.8)
+    late.hear(1.9, 2.0)
+    assert late.tails.last_s == pytest.approx([0.4])
+    assert late.upload_s == pytest.approx(0.1)
+
+
+def test_a_pace_comes_back_from_json_to_the_bit() -> None:
+    learner = Learner("pi", SteadyCompute(0.01, start_s=0.003), Abilities(dynamic=True))
+    source = SlowSource(3e5, latency_s=0.007)
+    ask(order_of(8, cycle=0), learner, source)
+    previous_s: float | None = None
+    for cycle in range(1, 30):
+        _, at_s = do(order_of(None, cycle=cycle, previous_s=previous_s), learner, source)
+        previous_s = math.inf if cycle % 7 == 0 else at_s + 0.1 / cycle
+    known = tuple(learner.paces.items())
+    again = msgspec.json.decode(msgspec.json.encode(known), type=tuple[tuple[TaskSpec, Pace], ...])
+    assert again == known
+    assert len(msgspec.json.encode(known)) < 2000

@@ -5,120 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from axon import client
-from axon.errors import RemoteError, TooLarge
+from axon.errors import RemoteError
 from axon.learning.learner import Answer, Report, Source
-from axon.learning.service import SERVICE, LearnerService, RemoteSource
-from axon.rounds.depot import Depot
-from axon.rounds.remote import DepotService
+from axon.learning.service import SERVICE, LearnerService
 from axon.rpc.executors import Running, current
 from axon.testbed import virtual
-from axon.values import Declined, Order, Samples, Share, TaskCost, TaskSpec, Update
+from axon.values import Capability, Declined, Order, Update
 from axon.worker import Worker
-from tests.rpc.worlds import run, serving
-
-SPEC = TaskSpec(net="twonn", inputs=(4,), classes=3)
-both_transports = pytest.mark.parametrize(
-    ("transport", "loop"), [("memory", "virtual"), ("http", "uvloop")]
+from tests.learning.served import (
+    FakeLearner,
+    begun,
+    both_transports,
+    call,
+    order_of,
+    play,
+    reason_of,
+    update_of,
 )
-
-
-def order_of(cycle: int = 1, **changes: Any) -> Order:
-    made = Order(
-        run="run",
-        cycle=cycle,
-        device="pi",
-        spec=SPEC,
-        share=Share(shards=1),
-        cost=TaskCost(model_bytes=4, shard_bytes=4),
-        shard_samples=1,
-        shards=1,
-        deadline_s=10.0,
-        seed=0,
-        source="127.0.0.1:9",
-    )
-    return replace(made, **changes)
-
-
-@dataclass
-class FakeLearner:
-    """Trains until it is let go, reports as it begins, and notes what became of every order."""
-
-    name: str = "pi"
-    log: list[str] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
-    release: asyncio.Event = field(default_factory=asyncio.Event)
-    at_work: int = 0
-    slow_to_stop_s: float = 0.0
-
-    async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer:
-        self.at_work += 1
-        assert self.at_work == 1, "two orders at once"
-        label = f"{order.run}/{order.cycle}"
-        self.log.append(f"{label} began")
-        self.sources.append(source)
-        assert report is not None
-        report(1, 4)
-        try:
-            await self.release.wait()
-        except asyncio.CancelledError:
-            await asyncio.sleep(self.slow_to_stop_s)
-            self.log.append(f"{label} stopped")
-            raise
-        finally:
-            self.at_work -= 1
-        self.log.append(f"{label} done")
-        return update_of(order)
-
-
-def update_of(order: Order) -> Update:
-    return Update(
-        run=order.run,
-        cycle=order.cycle,
-        device=order.device,
-        payload={"parameters": np.arange(3, dtype=np.float32)},
-        shards=1,
-        batches=2,
-        samples=3,
-        loss=0.5,
-    )
-
-
-def reason_of(answer: object) -> str:
-    assert isinstance(answer, Declined), answer
-    return answer.reason
-
-
-Scene = Callable[[LearnerService, FakeLearner], Coroutine[Any, Any, None]]
-
-
-def play(scene: Scene, **changes: Any) -> FakeLearner:
-    """Act out a scene with the service itself, in virtual time, as if every task were a call."""
-
-    async def main() -> FakeLearner:
-        learner = FakeLearner(**changes)
-        current.set(Running())
-        await scene(LearnerService(learner, client.access()), learner)
-        return learner
-
-    return virtual.run(main())
-
-
-async def begun(learner: FakeLearner, entry: str) -> None:
-    async with asyncio.timeout(10):
-        while entry not in learner.log:  # noqa: ASYNC110  (a fake has no event for each order)
-            await asyncio.sleep(0.001)
-
-
-def call(service: LearnerService, order: Order) -> asyncio.Task[Update | Declined]:
-    return asyncio.create_task(service.train(order))
+from tests.rpc.worlds import run, serving
 
 
 def test_a_newer_order_of_the_run_takes_the_place_of_the_older() -> None:
@@ -239,6 +150,40 @@ def test_a_source_is_kept_for_an_orchestrator_and_let_go_for_the_next() -> None:
     play(scene)
 
 
+# Benchmarks
+
+
+def test_a_benchmark_is_an_order_like_any_other() -> None:
+    async def scene(service: LearnerService, learner: FakeLearner) -> None:
+        survey = asyncio.create_task(service.benchmark(order_of(0), False))
+        await begun(learner, "run/0 began")
+        assert service.describe()["busy"] is True
+        other = order_of(0, run="other")
+        assert reason_of(await service.benchmark(other, False)) == "busy with run run"
+        assert reason_of(await service.train(other)) == "busy with run run"
+        with pytest.raises(ValueError, match="this is pi, not nano"):
+            await service.benchmark(order_of(0, device="nano"), False)
+        training = call(service, order_of(1))
+        await begun(learner, "run/1 began")
+        assert reason_of(await survey) == "a newer order took its place"
+        learner.release.set()
+        assert isinstance(await training, Update)
+        assert service.describe()["busy"] is False
+
+    assert play(scene).log == ["run/0 began", "run/0 stopped", "run/1 began", "run/1 done"]
+
+
+@both_transports
+def test_a_capability_travels_only_where_it_is_asked_for(transport: str, loop: str) -> None:
+    async def scene(remote: Any, learner: FakeLearner) -> None:
+        learner.release.set()
+        assert await remote.benchmark(order_of(0), False) is None
+        told = await remote.benchmark(order_of(0), True)
+        assert told == Capability(shards_per_s=2.0, bytes_per_s=3.0)
+
+    play_remotely(transport, loop, scene)
+
+
 # Over the network
 
 
@@ -314,83 +259,3 @@ def test_a_deadline_on_the_call_stops_the_training_too(transport: str, loop: str
         await begun(learner, "run/1 stopped")
 
     play_remotely(transport, loop, scene)
-
-
-@both_transports
-def test_a_remote_source_fetches_what_the_depot_hands_out(transport: str, loop: str) -> None:
-    class Stock:
-        shard_bytes = 1
-
-        def __len__(self) -> int:
-            return 2
-
-        def take(self, numbers: Any) -> Samples:
-            return Samples(np.full((len(numbers), 4), 5, np.uint8), np.arange(len(numbers)), 0.5)
-
-    async def main() -> None:
-        depot = Depot("run", Stock(), lambda shards, count, _: np.arange(count), 0)  # type: ignore[arg-type]
-        depot.publish(3, np.arange(6, dtype=np.float32), {"pi": "pi"})
-        worker = Worker("orchestrator")
-        worker.service(DepotService(depot), "depot", executor="inline")
-        async with serving(worker, transport) as world:
-            cost = TaskCost(model_bytes=24, shard_bytes=12)
-            order = order_of(3, source=str(world.address), cost=cost)
-            source = RemoteSource(order, client.access(**world.access))
-            np.testing.assert_array_equal(await source.model("run", 3), np.arange(6))
-            samples = await source.shards("run", 3, "pi", 2)
-            assert (samples.inputs.tolist(), samples.scale) == ([[5] * 4] * 2, 0.5)
-            assert samples.inputs.dtype == np.uint8
-            with pytest.raises(ValueError, match="cycle 2 is not under way"):
-                await source.model("run", 2)
-
-    run(main, loop=loop)
-
-
-# A depot that answers with something else than was announced
-
-FLAT = np.zeros(1, np.float32)
-ONE = Samples(np.zeros((1, 4), np.uint8), np.zeros(1, np.int64))
-THREE = np.zeros(3, np.intp)
-MEGABYTE = np.zeros(1 << 20, np.uint8)
-
-
-def fetch(name: str, answer: object, transport: str = "memory", loop: str = "virtual") -> object:
-    """What a learner gets that was told of a model of 4 bytes and shards of one sample."""
-    depot = SimpleNamespace(model=lambda *_: answer, shards=lambda *_: answer)
-
-    async def main() -> object:
-        worker = Worker("orchestrator")
-        worker.service(DepotService(depot), "depot", executor="inline")  # type: ignore[arg-type]
-        async with serving(worker, transport) as world:
-            order = order_of(1, source=str(world.address))
-            source = RemoteSource(order, client.access(**world.access))
-            if name == "model":
-                return await source.model("run", 1)
-            return await source.shards("run", 1, "ticket", 2)
-
-    return run(main, loop=loop)
-
-
-@pytest.mark.parametrize(
-    ("name", "answer", "complaint"),
-    [
-        ("model", None, "must be 4 bytes of float32, got a value of type NoneType"),
-        ("model", FLAT.reshape(1, 1), r"got 4 bytes of float32 in shape \(1, 1\)"),
-        ("model", FLAT.view(np.int32), r"got 4 bytes of int32 in shape \(1,\)"),
-        ("model", np.zeros(2, np.float32), r"got 8 bytes of float32 in shape \(2,\)"),
-        ("shards", FLAT, "2 shards must be arrays of samples, got 4 bytes of float32"),
-        ("shards", Samples([0], [0]), "got a value of type Samples"),  # type: ignore[arg-type]
-        ("shards", ONE.take(THREE), "2 shards have at most 2 samples in 8 bytes, got 3 in 36"),
-        ("shards", Samples(MEGABYTE[None, :70_000], ONE.labels), "got 1 in 70008"),
-    ],
-)
-def test_what_the_order_did_not_announce_is_refused(name: str, answer: Any, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        fetch(name, answer)
-
-
-@both_transports
-@pytest.mark.parametrize("name", ["model", "shards"])
-def test_an_answer_that_is_far_too_large_is_cut_off(name: str, transport: str, loop: str) -> None:
-    with pytest.raises(TooLarge, match=r"the answer has 10\d+ bytes, this client takes 131072"):
-        fetch(name, MEGABYTE, transport, loop)

@@ -14,7 +14,8 @@ import numpy as np
 
 from axon.report.records import digest
 from axon.rounds.checkpoint import Checkpoint
-from axon.values import DeviceRecord, RoundRecord
+from axon.rounds.survey import Finding
+from axon.values import Capability, DeviceRecord, RoundRecord
 
 FOLDERS = [os.environ.get("PATH", ""), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
 
@@ -31,6 +32,14 @@ def made(cycle: int, *, size: int = 3, run: str = "run") -> tuple[Checkpoint, Ro
         members=("pi-1", "pi-ü"),
         seed=2**70,
         previous_s={"pi-1": 0.3},
+        findings={
+            "pi-1": Finding(
+                status="told",
+                capability=Capability(shards_per_s=0.1, bytes_per_s=3e5),
+                cycle=1,
+            ),
+            "pi-ü": Finding(status="failed", reason="\ud800", cycle=2, times=2),
+        },
         fleet="[1]",
     )
     record = RoundRecord(

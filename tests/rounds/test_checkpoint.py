@@ -30,7 +30,7 @@ def test_what_is_saved_is_there_when_the_store_is_opened_again(where: str, store
         assert again.records("run") == [record for _, record in pairs]
         latest, wanted = again.latest("run"), pairs[-1][0]
     assert latest is not None
-    for name in ("run", "cycle", "clock_s", "members", "seed", "previous_s", "fleet"):
+    for name in ("run", "cycle", "clock_s", "members", "seed", "previous_s", "findings", "fleet"):
         assert getattr(latest, name) == getattr(wanted, name)
     assert list(latest.step_state) == ["velocity", "age"]
     assert latest.parameters.dtype == np.dtype(np.float32)

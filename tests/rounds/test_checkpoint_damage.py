@@ -57,12 +57,15 @@ def test_a_sound_run_agrees_with_itself(store: Store) -> None:
     assert state_of(store, "other") == (None, [])
 
 
-def test_a_checkpoint_of_before_runs_had_owners_is_sound(path: Path, store: Store) -> None:
+def test_a_checkpoint_of_before_runs_had_owners_and_surveys_is_sound(
+    path: Path, store: Store
+) -> None:
     execute(path, "UPDATE checkpoints SET head = ?", head(seed=7))
-    execute(path, "UPDATE checkpoints SET head = json_remove(head, '$.owner')")
+    execute(path, "UPDATE checkpoints SET head = json_remove(head, '$.owner', '$.findings')")
     latest = store.latest("run")
     assert latest is not None
     assert (latest.seed, latest.owner, latest.members) == (7, "", ("pi-1", "pi-ü"))
+    assert latest.findings == {}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +84,10 @@ def test_a_checkpoint_of_before_runs_had_owners_is_sound(path: Path, store: Stor
         f"UPDATE checkpoints SET head = '{head(members=[7])}'",
         f"UPDATE checkpoints SET head = '{head(previous_s=[])}'",
         f"UPDATE checkpoints SET head = '{head(owner={})}'",
+        f"UPDATE checkpoints SET head = '{head(findings=[])}'",
+        f"UPDATE checkpoints SET head = '{head(findings={'a': {'status': 'odd', 'cycle': 1}})}'",
+        f"UPDATE checkpoints SET head = '{head(findings={'a': {'status': 'told', 'cycle': 0}})}'",
+        "UPDATE checkpoints SET head = replace(head, '300000.0', '-1.0')",
         "UPDATE checkpoints SET cycle = 'three'",
         "UPDATE checkpoints SET cycle = -1",
         "UPDATE vectors SET data = 'text' WHERE place = 0",

@@ -50,8 +50,9 @@ async def stubborn(for_s: float, answer: object = "good") -> object:
 class Scene:
     """What came of some calls, when it was over, and who was heard."""
 
-    def __init__(self, quorum: int | None = None) -> None:
+    def __init__(self, quorum: int | None = None, grace_s: float = 0.0) -> None:
         self.quorum = quorum
+        self.grace_s = grace_s
         self.took_s = 0.0
         self.heard: list[tuple[str, str]] = []
         self.left: set[asyncio.Task[Any]] = set()
@@ -63,7 +64,7 @@ class Scene:
         loop = asyncio.get_running_loop()
         try:
             collector = Collector(calls, judged, quorum=self.quorum, heard=self.hear)
-            return await collector.collect(DEADLINE_S)
+            return await collector.collect(DEADLINE_S, self.grace_s)
         finally:
             self.took_s = loop.time()
             self.left = asyncio.all_tasks() - {_this_task()}
@@ -132,6 +133,16 @@ def test_an_answer_within_the_linger_is_late_and_not_used() -> None:
     assert arrivals["b"].answered_s == 10.2
     assert arrivals["d"] == Arrival(Verdict("failed", "no answer by the deadline"), None)
     assert scene.took_s == pytest.approx(10.5)
+
+
+@pytest.mark.parametrize(("at_s", "end"), [(10.0, "used"), (14.9, "used"), (15.4, "late")])
+def test_with_a_grace_answers_are_used_until_it_ends_and_late_for_a_twentieth_more(
+    at_s: float, end: str
+) -> None:
+    scene = Scene(grace_s=5.0)
+    arrivals = scene.run(a=after(at_s), b=asyncio.Event().wait())
+    assert statuses(arrivals) == {"a": end, "b": "failed"}
+    assert scene.took_s == pytest.approx(15.5)
 
 
 def test_late_answers_do_not_make_a_quorum() -> None:

@@ -155,6 +155,13 @@ def test_every_kind_of_end_in_one_cycle() -> None:
     assert (late.batches, late.answered_s) == (9, 1.04)
 
 
+def test_with_a_grace_the_deadline_cuts_nobody_off() -> None:
+    scene = Scene(run_of(grace_s=2.0))
+    harvest = scene.play(a=later(2.9, good(1)), b=later(3.04, good(1)), c=later(9, good(1)))
+    assert [record.status for record in harvest.devices] == ["used", "late", "failed"]
+    assert (scene.orders["a"].deadline_s, scene.orders["a"].grace_s) == (1.0, 2.0)
+
+
 def test_a_record_tells_what_was_planned_fetched_and_done() -> None:
     timings = Timings(download_s=0.1, train_s=0.2)
     scene = Scene(allocate=Fixed({"a": 3}))

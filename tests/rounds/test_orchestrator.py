@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axon.allocation.csa import StalenessAware
 from axon.allocation.equal import Equal
 from axon.data.partitions import partition_of
 from axon.data.shards import draw_uniform
@@ -27,7 +28,7 @@ from axon.rounds.depot import Depot
 from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
-from axon.rounds.settings import Run, Scheme
+from axon.rounds.settings import Run, Scheme, Survey
 from axon.rounds.steps import Momentum
 from axon.seeds import stream
 from axon.testbed import virtual
@@ -218,6 +219,11 @@ def busy_world(seed: int, trainer: Trainer) -> Simulated:
 
 
 ONE_BY_ONE = LoopTrainer()
+MOMENTUM = Scheme(step=Momentum(momentum=0.5))
+SURVEYED = {
+    "dab": Scheme(survey=Survey(shards=4)),
+    "csa": Scheme(allocate=StalenessAware(upper=8), survey=Survey(shards=4, disclosed=True)),
+}
 
 
 class Killed(Exception):
@@ -230,6 +236,7 @@ def busy_run(
     store: Store | None = None,
     kill_after: int = 0,
     trainer: Trainer = ONE_BY_ONE,
+    scheme: Scheme = MOMENTUM,
 ) -> tuple[list[str], bytes]:
     saved = None if store is None else store.latest("run")
 
@@ -239,7 +246,6 @@ def busy_run(
 
     async def main(fleet: Fleet) -> tuple[list[str], bytes]:
         run = run_of(cycles=4, seed=seed)
-        scheme = Scheme(step=Momentum(momentum=0.5))
         orchestrator = Orchestrator(run, DATASET, fleet, scheme, store=store, listen=listen)
         records = [to_line(record) for record in await orchestrator.run()]
         return records, orchestrator.parameters.tobytes()
@@ -274,6 +280,22 @@ def test_a_run_killed_after_any_cycle_goes_on_as_if_it_had_not_been(
         assert rest == records[killed_after:]
         assert [to_line(record) for record in store.records("run")] == records
         assert resumed == parameters
+
+
+@pytest.mark.parametrize("killed_after", [1, 3])
+@pytest.mark.parametrize("name", SURVEYED)
+def test_what_a_survey_found_outlives_the_orchestrator(
+    tmp_path: Path, name: str, killed_after: int
+) -> None:
+    scheme = SURVEYED[name]
+    records, parameters = busy_run(scheme=scheme)
+    assert busy_run(scheme=scheme) == (records, parameters)
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        with pytest.raises(Killed):
+            busy_run(store=store, kill_after=killed_after, scheme=scheme)
+        rest, resumed = busy_run(store=store, scheme=scheme)
+        assert [to_line(record) for record in store.records("run")] == records
+    assert (rest, resumed) == (records[killed_after:], parameters)
 
 
 def test_one_more_device_changes_nothing_for_the_others() -> None:

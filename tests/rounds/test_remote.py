@@ -307,6 +307,17 @@ def test_garbage_costs_its_sender_alone(kind: str) -> None:
         assert record.duration_s <= 1.1 * record.deadline_s
 
 
+@pytest.mark.parametrize(("grace_s", "status"), [(0.0, "failed"), (0.5, "used")])
+def test_a_grace_is_given_over_the_network_too(grace_s: float, status: str) -> None:
+    async def train(order: Order) -> Any:
+        await asyncio.sleep(1.4)
+        return fit(order)
+
+    scene = NetworkScene(cycles=1, grace_s=grace_s)
+    scene.services["pi-1"] = Hostile({"name": "pi-1"}, train)
+    assert statuses(scene.play()[0]) == USED | {"pi-1": status}
+
+
 class Generating:
     """Has a function of the right name that is a stream."""
 

@@ -32,6 +32,7 @@ from axon.testbed.catalogue import Device
 from axon.testbed.charged import ChargedCompute, JobPool
 from axon.testbed.simulation import Simulated, SimulatedFleet, simulated
 from axon.values import (
+    Capability,
     Job,
     Order,
     RoundRecord,
@@ -112,6 +113,16 @@ def good(step: float, batches: int = 2, **changes: Any) -> Behaviour:
     return behave
 
 
+Surveyed = Callable[[Order, bool], Awaitable[object]]
+
+CAPABILITY = Capability(shards_per_s=10.0, bytes_per_s=1e6)
+
+
+async def telling(order: Order, disclose: bool) -> object:
+    """A learner that benchmarks itself and tells when it is asked to."""
+    return CAPABILITY if disclose else None
+
+
 @dataclass
 class FakePeer:
     """A learner of one behaviour."""
@@ -123,6 +134,11 @@ class FakePeer:
         assert self.fleet.depot is not None
         return await self.behaviour(order, self.fleet.depot)
 
+    async def benchmark(self, order: Order, disclose: bool) -> object:
+        self.fleet.asked.append((order, disclose))
+        answer = self.fleet.surveyed.get(order.device, telling)
+        return await answer(order, disclose)
+
 
 class FakeFleet:
     """Learners by name, each with its behaviour."""
@@ -132,6 +148,9 @@ class FakeFleet:
             name: FakePeer(behaviour, self) for name, behaviour in sorted(behaviours.items())
         }
         self.depot: Depot | None = None
+        self.surveyed: dict[str, Surveyed] = {}
+        """How learners take a survey that do not simply tell."""
+        self.asked: list[tuple[Order, bool]] = []
 
     @asynccontextmanager
     async def hosting(self, depot: Depot) -> AsyncIterator[None]:
@@ -218,6 +237,9 @@ class _Tampered:
         forge = self.fleet.forgeries.get(self.name)
         return answer if forge is None else forge(answer)
 
+    async def benchmark(self, order: Order, disclose: bool) -> object:
+        return await self.peer.benchmark(order, disclose)
+
 
 def learner(name: str, batch_s: float = 0.01, trainer: Trainer = sum_up) -> Learner:
     """A learner that computes inline and takes virtual time for it."""
@@ -250,6 +272,8 @@ class NetworkScene:
         self.events: list[Event] = []
         self.script: Callable[[int], None] = lambda cycle: None
         self.services: dict[str, object] = {}
+        self.scheme = Scheme(allocate=Equal(shards=6))
+        self.links: dict[str, Link] = {}
 
     def play(self, *names: str) -> list[RoundRecord]:
         return virtual.run(self.main(names or NAMES))
@@ -259,21 +283,22 @@ class NetworkScene:
             for name in names:
                 await stack.enter_async_context(self.served(name))
             fleet = self.fleet()
-            scheme = Scheme(allocate=Equal(shards=6))
-            orchestrator = Orchestrator(self.run, DATASET, fleet, scheme, listen=self._hear)
+            orchestrator = Orchestrator(self.run, DATASET, fleet, self.scheme, listen=self._hear)
             return await orchestrator.run()
 
+    def transport(self, name: str) -> Any:
+        return self.network.transport(name)
+
     def fleet(self) -> InlineFleet:
-        hosting = Hosting(
-            host="orchestrator", port=9000, transport=self.network.transport("orchestrator")
-        )
+        transport = self.transport("orchestrator")
+        hosting = Hosting(host="orchestrator", port=9000, transport=transport)
         return InlineFleet(self.addresses, hosting=hosting)
 
     @asynccontextmanager
     async def served(self, name: str) -> AsyncIterator[None]:
-        transport = self.network.transport(name)
+        transport = self.transport(name)
         # Something of a network, or nothing would ever be under way.
-        self.network.set_link(name, Link(latency_s=0.001))
+        self.network.set_link(name, self.links.get(name, Link(latency_s=0.001)))
         access = client.access(transport=transport, reconnect_s=0.0)
         worker = Worker(name)
         service = self.services.get(name) or LearnerService(learner(name), access)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +16,15 @@ from axon.learning.evaluation import flops_per_sample
 from axon.learning.loop import LoopTrainer
 from axon.learning.nets import initial
 from axon.learning.tasks import default_spec
+from axon.rounds.events import Event, SurveyBegan, SurveyEnded
 from axon.rounds.orchestrator import Orchestrator
-from axon.rounds.settings import Run, Scheme
+from axon.rounds.settings import Run, Scheme, Survey
+from axon.rounds.survey import Finding
 from axon.rpc.link import Link
 from axon.rpc.memory.network import HEAD_BYTES
 from axon.testbed.activity import MATRIX_BYTES, PRODUCT_FLOPS, Activity, State
 from axon.testbed.catalogue import Device
-from axon.testbed.simulation import Simulated, simulated
+from axon.testbed.simulation import Simulated, SimulatedFleet, simulated
 from axon.values import DeviceRecord, RoundRecord
 
 DIGITS = load("digits")
@@ -177,6 +180,91 @@ def test_a_snapshot_brings_back_what_learners_know_of_themselves() -> None:
         **known,
         "new": {},
     }
+
+
+# --- surveys -----------------------------------------------------------------------------------
+
+Script = Callable[[SimulatedFleet], None]
+
+
+def surveyed(
+    world: Simulated, run: Run, script: Script = lambda _: None, **options: Any
+) -> tuple[list[RoundRecord], Mapping[str, Finding]]:
+    """The records of a run in which everybody gets 3 shards, and what its first survey found."""
+    found: list[Mapping[str, Finding]] = []
+    scheme = Scheme(allocate=Fixed(dict.fromkeys(world.fleet.learners, 3)), **options)
+
+    def listen(event: Event) -> None:
+        if isinstance(event, SurveyBegan):
+            script(world.fleet)
+        if isinstance(event, SurveyEnded):
+            found.append(event.findings)
+
+    records = world.run(lambda fleet: Orchestrator(run, DIGITS, fleet, scheme, listen=listen).run())
+    return records, found[0] if found else {}
+
+
+TELL = Survey(shards=8, disclosed=True)
+SHAKY = replace(PI, link=Link(latency_s=0.01, jitter_s=0.05, loss=0.2, down_bytes_per_s=4e5))
+
+
+def test_what_a_simulated_learner_tells_is_what_its_device_can_do() -> None:
+    _, found = surveyed(simulated({"pi": PI}), run_of(), survey=TELL)
+    told = found["pi"].capability
+    assert told is not None
+    each_s = PI.batch_overhead_s / 32 + flops_per_sample(SPEC) / PI.flops_per_s
+    # Shards of 50 samples do not make whole batches of 32.
+    assert told.shards_per_s == pytest.approx(1 / (SHARD_SAMPLES * each_s), rel=0.05)
+    assert told.bytes_per_s == pytest.approx(PI.link.down_bytes_per_s, rel=0.01)
+
+
+def test_a_survey_is_the_same_in_every_run_and_changes_nothing_of_the_cycles() -> None:
+    owners = {"pi": Activity({"idle": 0.5, "training": 0.5})}
+    run = run_of(cycles=3, deadline_s=30.0)
+
+    def play(**options: Any) -> tuple[list[RoundRecord], Mapping[str, Finding]]:
+        return surveyed(simulated({"pi": SHAKY}, seed=3, activity=owners), run, **options)
+
+    first, found = play(survey=TELL)
+    assert play(survey=TELL) == (first, found)
+    assert first[0].started_s > 0.1
+    without, _ = play()
+    assert [each.devices[0].answered_s for each in first] == pytest.approx(
+        [each.devices[0].answered_s for each in without], abs=2e-6
+    )
+
+
+def crash_meanwhile(fleet: SimulatedFleet) -> None:
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.05, fleet.crash, "pi")
+    loop.call_later(0.05, fleet.start, "pi")
+
+
+def partition_meanwhile(fleet: SimulatedFleet) -> None:
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.05, fleet.partition, "pi")
+    loop.call_later(5.3, fleet.heal, "pi")
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (lambda fleet: fleet.crash("pi"), "cannot be reached: nobody listens at pi"),
+        (crash_meanwhile, "the connection was lost: pi went down"),
+        (partition_meanwhile, "no answer by the deadline"),
+    ],
+)
+def test_a_fault_during_a_survey_costs_the_survey_and_no_more(script: Script, reason: str) -> None:
+    world = simulated({"other": PI, "pi": PI}, private=("other",))
+    (record,), found = surveyed(world, run_of(), script, survey=TELL)
+    assert (found["pi"].status, found["pi"].reason) == ("failed", reason)
+    assert found["other"].status == "declined"
+    assert record.started_s <= 5.0 * 1.05 + 1e-6
+    if script is not crash_meanwhile:
+        return
+    # It got a share all the same, from an allocator that asks for no capability.
+    assert [device.status for device in record.devices] == ["used", "used"]
+    assert record.devices[1].answered_s == alone(PI).answered_s
 
 
 def test_the_world_needs_virtual_time_and_a_device() -> None:

@@ -7,17 +7,18 @@ it trains; both wait for the world, and the rest is arithmetic on the loop's clo
 from __future__ import annotations
 
 import asyncio
-import math
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from axon.allocation.dab import shard_bound
+from axon.allocation.margin import MARGIN
 from axon.compression.codecs import codec
+from axon.devices.subset import Method
 from axon.errors import ConfigurationError
+from axon.learning.benchmark import measure, trial
+from axon.learning.pace import Pace, rate
+from axon.learning.room import Room, Unable
 from axon.policies import Compute, SelfAllocator
 from axon.seeds import stream
 from axon.values import (
@@ -33,17 +34,9 @@ from axon.values import (
     Vector,
 )
 
-MARGIN = 0.02
-"""The part of a deadline kept for what nobody can foresee: a late timer, a busy loop."""
-
-TRIAL_BATCHES = 8
-TRIAL_PART = 0.05
-"""A learner that does not know a task yet tries this many batches, in this part of its deadline."""
-
 REMEMBERED_TASKS = 32
 
-TRAINING_COPIES = 4
-"""The model, its gradient, its optimiser's memory and the update: what training holds at once."""
+PRIVATE = "it keeps its capability to itself"
 
 Report = Callable[[int, int], None]
 Answer = Update | Declined
@@ -59,17 +52,6 @@ class Source(Protocol):
         """That many shards, drawn for the device with this ticket."""
 
 
-@dataclass(slots=True)
-class Pace:
-    """What a learner has seen of itself on one task; it never leaves the device."""
-
-    samples_per_s: float = 0.0
-    bytes_per_s: float = 0.0
-    upload_s: float = 0.0
-    returned_s: float | None = None
-    """How long it took, the last time, from the order's arrival to handing back the update."""
-
-
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """What a learner brings along, beside its name."""
@@ -79,6 +61,12 @@ class Abilities:
     """Samples of its own; a learner that has them downloads none."""
     memory_bytes: int | None = None
     """What it may fill; None for no bound."""
+    method: Method = "affine"
+    """How it reckons from a benchmark to the whole."""
+    dynamic: bool = False
+    """Whether it heeds its last few cycles and its own misses, and not its last cycle alone."""
+    discloses: bool = True
+    """Whether it tells its capability when it is asked."""
 
 
 class Learner:
@@ -100,20 +88,35 @@ class Learner:
             self.paces[spec] = Pace()
         return self.paces[spec]
 
+    async def benchmark(
+        self, order: Order, source: Source, disclose: bool
+    ) -> Capability | Declined | None:
+        """Find out how quick it is at a task, on the shards of an order of cycle 0.
+
+        What it found stays here, unless it is asked for and this learner tells it.
+        """
+        if disclose and not self._own.discloses:
+            # Nothing is measured for somebody who has no use for it.
+            return self._declined(order, PRIVATE)
+        try:
+            found = await measure(order, source, self._compute, self._own)
+        except (Unable, ConfigurationError) as problem:
+            return self._declined(order, str(problem))
+        pace = self.pace_of(order.spec)
+        pace.training.learn(found.training)
+        pace.link.learn(found.link)
+        return found.capability(order.shard_samples) if disclose else None
+
     async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer:
         """Do an order; what cannot be done is declined with the reason."""
         try:
             return await _Errand(self, order, source).run(report)
-        except _Unable as problem:
-            reason = str(problem)
-        except ConfigurationError as problem:
-            # The task is not known here, or not one that can be built.
-            reason = str(problem)
+        except (Unable, ConfigurationError) as problem:
+            # No time, no memory, or a task that is not known here or cannot be built.
+            return self._declined(order, str(problem))
+
+    def _declined(self, order: Order, reason: str) -> Declined:
         return Declined(run=order.run, cycle=order.cycle, device=self.name, reason=reason)
-
-
-class _Unable(Exception):
-    """The learner sits this one out."""
 
 
 class _Errand:
@@ -125,18 +128,20 @@ class _Errand:
         self._own = learner._own
         self._order = order
         self._source = source
+        self._room = Room(order, learner._own.memory_bytes)
         self._time = asyncio.get_running_loop().time
         self._began_s = self._time()
-        self._ends_s = self._began_s + order.deadline_s * (1.0 - MARGIN)
+        self._ends_s = self._began_s + order.deadline_s * (1.0 - MARGIN) + order.grace_s
         self._pace = learner.pace_of(order.spec)
 
     async def run(self, report: Report | None) -> Answer:
         order, pace = self._order, self._pace
-        self._note_upload()
-        self._check_memory()
+        pace.hear(order.previous_s, order.deadline_s)
+        self._room.check()
         model = await self._source.model(order.run, order.cycle)
         model_s = self._since(self._began_s)
-        samples, shards = await self._fetch(model, model_s)
+        until_s = self._ends_s - self._way_back_s(model_s)
+        samples, shards = await self._fetch(model, model_s, until_s)
         fetched_s = self._time()
         job = Job(
             spec=order.spec,
@@ -145,20 +150,23 @@ class _Errand:
             passes=order.share.passes,
             stream=(order.seed, "batches", order.cycle, self._name),
         )
-        until_s = self._ends_s - max(model_s, pace.upload_s)
         self._check_first_batch(job, until_s)
         trained = await self._compute.train(job, until_s=until_s, report=report)
         train_s = self._since(fetched_s)
         if trained.batches == 0:
-            raise _Unable(f"no batch could be trained within {order.deadline_s:g} s")
-        pace.samples_per_s = _rate(trained.samples, train_s)
+            pace.doubt()
+            raise Unable(f"no batch could be trained within {order.deadline_s:g} s")
+        pace.training.note((trained.samples, train_s))
         pace.returned_s = self._since(self._began_s)
+        pace.ended_s = min(until_s - self._began_s, pace.returned_s)
         download_s = fetched_s - self._began_s
         timings = Timings(download_s=round(download_s, 6), train_s=round(train_s, 6))
         return self._update(job, trained, shards, timings)
 
     def _update(self, job: Job, trained: Trained, shards: int, timings: Timings) -> Update:
         order = self._order
+        # Who decides for itself keeps to itself how quick it is.
+        open_share = order.share.shards is None
         return Update(
             run=order.run,
             cycle=order.cycle,
@@ -169,51 +177,77 @@ class _Errand:
             samples=trained.samples,
             loss=trained.loss,
             halted=trained.batches < job.batches,
-            # Who decides for itself keeps to itself how quick it is.
-            timings=None if order.share.shards is None else timings,
+            timings=None if open_share or not self._own.discloses else timings,
         )
+
+    def _way_back_s(self, model_s: float) -> float:
+        """What is kept for the way back, beside the margin.
+
+        It may be as slow as the way here was just now, or as slow as it was before.
+        """
+        if not self._own.dynamic:
+            return max(model_s, self._pace.upload_s)
+        deadline_s = self._order.deadline_s
+        return max(model_s, self._pace.tails.reserve_s(deadline_s) - deadline_s * MARGIN)
 
     def _check_first_batch(self, job: Job, until_s: float) -> None:
         """Decline where not even one batch would be done: nothing stops a batch half way."""
         pace, order = self._pace, self._order
         size = min(order.spec.batch_size, len(job.samples))
-        if pace.samples_per_s and self._time() + size / pace.samples_per_s > until_s:
-            pace.samples_per_s = 0.0
-            raise _Unable(f"no batch can be trained within {order.deadline_s:g} s")
+        samples_per_s, _ = self._outlook()
+        if samples_per_s and self._time() + size / samples_per_s > until_s:
+            pace.doubt()
+            raise Unable(f"no batch can be trained within {order.deadline_s:g} s")
 
-    async def _fetch(self, model: Vector, model_s: float) -> tuple[Samples, int]:
+    async def _fetch(self, model: Vector, model_s: float, until_s: float) -> tuple[Samples, int]:
         """The samples to train on, and how many shards they are."""
         order, wanted = self._order, self._order.share.shards
         if wanted == 0:
-            raise _Unable("its share is empty")
+            raise Unable("its share is empty")
         if self._own.data is not None:
             return self._own_samples(self._own.data, wanted)
         if wanted is None:
             wanted = await self._allocate(model, model_s)
         elif wanted > order.shards:
-            raise _Unable(f"{wanted} shards were asked for, there are {order.shards}")
-        elif wanted > self._room():
-            raise _Unable(self._too_large(wanted))
+            raise Unable(f"{wanted} shards were asked for, there are {order.shards}")
+        else:
+            self._room.check_shards(wanted)
         if wanted == 0:
             # What it believes of itself may be out of date, and only training would tell.
-            self._pace.samples_per_s = self._pace.bytes_per_s = 0.0
-            raise _Unable(f"not one shard can be trained within {order.deadline_s:g} s")
+            self._pace.doubt()
+            self._pace.link.rates = []
+            raise Unable(f"not one shard can be trained within {order.deadline_s:g} s")
         began_s = self._time()
-        samples = await self._source.shards(
-            order.run, order.cycle, order.ticket or self._name, wanted
-        )
-        took_s = model_s + self._since(began_s)
-        self._pace.bytes_per_s = _rate(model.nbytes + samples.nbytes, took_s)
+        samples = await self._shards(wanted, until_s)
+        points = (model.nbytes, model_s), (samples.nbytes, self._since(began_s))
+        self._pace.link.note(*points)
         return samples, wanted
+
+    async def _shards(self, wanted: int, until_s: float) -> Samples:
+        """So many shards; a dynamic learner does not wait for them until it is given up itself."""
+        order, began_s = self._order, self._time()
+        try:
+            async with asyncio.timeout_at(until_s if self._own.dynamic else None) as scope:
+                return await self._source.shards(
+                    order.run, order.cycle, order.ticket or self._name, wanted
+                )
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            waited_s = self._since(began_s)
+            if waited_s > 0.0:
+                # So many had not come in that time, so the link is no quicker than that.
+                self._pace.link.note((wanted * order.cost.shard_bytes, waited_s))
+            raise Unable(f"its shards did not come within {order.deadline_s:g} s") from None
 
     def _own_samples(self, data: Samples, wanted: int | None) -> tuple[Samples, int]:
         """Its own data, or as much of it as was asked for, drawn at random."""
         size = self._order.shard_samples
         held = -(-len(data) // size)
         if wanted is None:
-            wanted = min(held, self._room())
-        elif min(wanted, held) > self._room():
-            raise _Unable(self._too_large(min(wanted, held)))
+            wanted = min(held, self._room.shards)
+        else:
+            self._room.check_shards(min(wanted, held))
         if wanted >= held:
             return data, held
         random = stream(self._order.seed, "own", self._order.cycle, self._name)
@@ -223,94 +257,36 @@ class _Errand:
         """Decide how many shards to take, by what this learner knows of itself."""
         order, pace = self._order, self._pace
         began_s = self._time()
-        if pace.samples_per_s == 0.0:
-            pace.samples_per_s = await self._try_out(model)
+        if not pace.training.rates:
+            pace.training.note(await trial(order, model, self._compute, self._ends_s))
+        samples_per_s, bytes_per_s = self._outlook()
         capability = Capability(
-            shards_per_s=pace.samples_per_s / order.shard_samples,
-            bytes_per_s=pace.bytes_per_s or _rate(model.nbytes, model_s),
+            shards_per_s=samples_per_s / order.shard_samples,
+            bytes_per_s=bytes_per_s or rate(model.nbytes, model_s),
         )
-        # The way back may be slower than the way here, which is all that the rate was taken from.
-        reserved_s = max(0.0, pace.upload_s - model_s)
-        left_s = order.deadline_s * (1.0 - MARGIN) - self._since(began_s) - reserved_s
+        left_s = order.deadline_s * (1.0 - MARGIN) - self._since(began_s)
+        left_s -= self._beyond_bound_s(capability, model_s)
         if left_s <= 0.0:
             return 0
-        return min(self._own.allocate(capability, order.cost, left_s), order.shards, self._room())
+        allowed = self._own.allocate(capability, order.cost, left_s)
+        return min(allowed, order.shards, self._room.shards)
 
-    async def _try_out(self, model: Vector) -> float:
-        """Samples a second on made-up data; what the dummy learns is thrown away."""
-        spec = self._order.spec
-        count = spec.batch_size * TRIAL_BATCHES
-        random = stream(self._order.seed, "trial", self._name)
-        samples = Samples(
-            random.standard_normal((count, *spec.inputs), dtype=np.float32),
-            random.integers(spec.classes, size=count),
-        )
-        # The first batch pays for everything that happens once, so it counts only where there is
-        # no time for a second.
-        until_s = self._time() + self._order.deadline_s * TRIAL_PART
-        first = Job(spec=spec, start=model, samples=samples, limit=1)
-        rate = 0.0
-        for job, halt_s in ((first, self._ends_s), (replace(first, limit=None), until_s)):
-            began_s = self._time()
-            trained = await self._compute.train(job, until_s=halt_s)
-            if trained.batches:
-                rate = _rate(trained.samples, self._since(began_s))
-        if rate == 0.0:
-            raise _Unable(f"no batch could be trained within {self._order.deadline_s:g} s")
-        return rate
+    def _beyond_bound_s(self, capability: Capability, model_s: float) -> float:
+        """What a cycle takes that the bound does not reckon: all that is no matter of bytes."""
+        pace = self._pace
+        # The way back may be slower than the way here, which is all that the rate was taken from.
+        reserved_s = self._way_back_s(model_s) - model_s
+        # The bound charges a model each way at the rate it is given; beside it comes what each
+        # request costs, or, from one who gave the worst rate of many, the difference to this one.
+        models_s = 2 * pace.link.fixed_s
+        if self._own.dynamic:
+            models_s = 2 * (model_s - self._order.cost.model_bytes / capability.bytes_per_s)
+        return reserved_s + models_s + pace.link.fixed_s + pace.training.fixed_s
 
-    def _note_upload(self) -> None:
-        """Learn how long the way back takes, from what the orchestrator says of the last time."""
-        order, pace = self._order, self._pace
-        if order.previous_s is None:
-            # Nothing was sent, so nothing was learnt: what was believed is believed less.
-            pace.upload_s /= 2
-        elif math.isinf(order.previous_s):
-            # It was given up; half of the deadline is as much as is ever kept for the way back.
-            least_s = max(pace.upload_s, order.deadline_s * MARGIN)
-            pace.upload_s = min(2 * least_s, order.deadline_s / 2)
-        elif pace.returned_s is not None:
-            # What was waited beyond our own work was the way back.
-            kept_s = max(0.0, order.previous_s - pace.returned_s)
-            pace.upload_s = min(kept_s, order.deadline_s / 2)
-        pace.returned_s = None
-
-    def _check_memory(self) -> None:
-        """Decline what cannot be held, before anything is fetched or built."""
-        spec, memory = self._order.spec, self._own.memory_bytes
-        if self._room() < 1:
-            raise _Unable(self._too_large(1))
-        batch = 4 * spec.batch_size * math.prod(spec.inputs) * TRIAL_BATCHES
-        if memory is not None and batch > memory:
-            raise _Unable(
-                f"batches of {spec.batch_size} samples need {batch / 1e6:.0f} MB to be tried, "
-                f"{memory / 1e6:.0f} MB may be used"
-            )
-
-    def _room(self) -> int:
-        """How many shards fit in memory beside the model."""
-        if self._own.memory_bytes is None:
-            return sys.maxsize
-        left = self._own.memory_bytes - TRAINING_COPIES * self._order.cost.model_bytes
-        return max(0, left // self._shard_memory())
-
-    def _shard_memory(self) -> int:
-        """A shard as it came, and as floats."""
-        order = self._order
-        return order.cost.shard_bytes + 4 * order.shard_samples * math.prod(order.spec.inputs)
-
-    def _too_large(self, shards: int) -> str:
-        need = TRAINING_COPIES * self._order.cost.model_bytes + shards * self._shard_memory()
-        have = self._own.memory_bytes or 0
-        return (
-            f"the model and {shards} shards need {need / 1e6:.0f} MB to train, "
-            f"{have / 1e6:.0f} MB may be used"
-        )
+    def _outlook(self) -> tuple[float, float]:
+        # With a grace nothing is cut short at the deadline, so nothing may be hoped for.
+        cut_short = self._order.grace_s == 0.0
+        return self._pace.outlook(dynamic=self._own.dynamic, cut_short=cut_short)
 
     def _since(self, moment_s: float) -> float:
         return self._time() - moment_s
-
-
-def _rate(amount: float, took_s: float) -> float:
-    """So much in a second; what took no time at all was quick enough for any arithmetic."""
-    return min(amount / took_s, 1e15) if took_s > 0.0 else 1e15

@@ -7,9 +7,9 @@ worker.service(LearnerService(learner, access), "learner")
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from axon.learning.learner import Answer, Report, Source
 from axon.rpc.address import Address
 from axon.rpc.calling.options import CallOptions
 from axon.rpc.calling.stubs import GenericStub, RemoteFunction
-from axon.values import Declined, Order, Samples, TaskCost, Update, Vector
+from axon.values import Capability, Declined, Order, Samples, TaskCost, Update, Vector
 from axon.version import __version__
+
+T = TypeVar("T")
 
 SERVICE = "learner"
 """The name under which a worker offers its learner."""
@@ -113,6 +115,10 @@ class Learning(Protocol):
 
     async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer: ...
 
+    async def benchmark(
+        self, order: Order, source: Source, disclose: bool
+    ) -> Capability | Declined | None: ...
+
 
 class LearnerService:
     """One learner, one order at a time.
@@ -126,7 +132,7 @@ class LearnerService:
         self._learner = learner
         self._access = access
         self._sources: dict[tuple[str, TaskCost, int], RemoteSource] = {}
-        self._busy: asyncio.Task[Answer] | None = None
+        self._busy: asyncio.Task[Any] | None = None
         self._run = ("", "")
         self._watched = ""
         self._progress: tuple[int, int] | None = None
@@ -137,6 +143,20 @@ class LearnerService:
 
     async def train(self, order: Order) -> Update | Declined:
         """Do an order; what cannot be done is declined with the reason."""
+        return await self._alone(
+            order, lambda source: self._learner.train(order, source, self._note)
+        )
+
+    async def benchmark(self, order: Order, disclose: bool) -> Capability | Declined | None:
+        """Let the learner benchmark itself; it tells what it found if it is asked and agrees."""
+        return await self._alone(
+            order, lambda source: self._learner.benchmark(order, source, disclose)
+        )
+
+    async def _alone(
+        self, order: Order, work: Callable[[Source], Coroutine[Any, Any, T]]
+    ) -> T | Declined:
+        """Do the work of an order, with no other at the same time."""
         if order.device != self._learner.name:
             raise ValueError(f"this is {self._learner.name}, not {order.device}")
         # Asked again after each wait: another order may have come first meanwhile.
@@ -146,7 +166,7 @@ class LearnerService:
             await _end(self._busy)
         source = self._source(order)
         self._run, self._watched, self._progress = (order.run, order.owner), order.ticket, None
-        task = asyncio.ensure_future(self._learner.train(order, source, self._note))
+        task = asyncio.ensure_future(work(source))
         self._busy = task
         try:
             # A task of its own, so that a newer order can end it without ending this call.

@@ -21,6 +21,7 @@ import numpy as np
 
 from axon.errors import AxonError, CheckpointConflict, ConfigurationError, RunExists
 from axon.report.records import digest, digest_of, from_line
+from axon.rounds.survey import Finding
 from axon.values import RoundRecord, Vector, check_whole
 
 
@@ -42,6 +43,8 @@ class Checkpoint:
     seed: int
     previous_s: dict[str, float] = field(default_factory=dict)
     """How long each learner's previous answer took to arrive."""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    """What came of asking learners before their first cycle."""
     owner: str = ""
     """By which learners know a run that is taken up again from another of the same name."""
     fleet: str = ""
@@ -157,6 +160,7 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     members: tuple[str, ...]
     seed: int
     previous_s: dict[str, float]
+    findings: dict[str, Finding] = {}
     owner: str = ""
     fleet: str = ""
 
@@ -171,6 +175,7 @@ def pack(checkpoint: Checkpoint, parameters_digest: str = "") -> tuple[str, list
         "members": checkpoint.members,
         "seed": checkpoint.seed,
         "previous_s": checkpoint.previous_s,
+        "findings": msgspec.to_builtins(checkpoint.findings),
         "owner": checkpoint.owner,
         "fleet": checkpoint.fleet,
     }

@@ -1,8 +1,8 @@
 """Waiting for a cycle's answers: until there are enough, or until the deadline, and a little on.
 
-Whoever has not answered by the deadline is waited for a twentieth of it longer, not for his update
-but for the difference between late and lost: the record says which. Then everybody is called off,
-so that a cycle leaves nothing behind.
+Whoever has not answered by the deadline, and the grace that a run may give, is waited for a
+twentieth of the deadline longer, not for his update but for the difference between late and lost:
+the record says which. Then everybody is called off, so that a cycle leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ class Collector:
             self._open[task] = name
             task.add_done_callback(self._done)
 
-    async def collect(self, deadline_s: float) -> dict[str, Arrival]:
-        """Everybody's outcome, once there are enough or the time is up."""
+    async def collect(self, deadline_s: float, grace_s: float = 0.0) -> dict[str, Arrival]:
+        """Everybody's outcome, once there are enough or the time and the grace are up."""
+        ends_s = self._began_s + deadline_s + grace_s
         try:
-            await self._wait_until(self._began_s + deadline_s)
+            await self._wait_until(ends_s)
             if self._open and not self._enough:
                 self._late = True
-                await self._wait_until(self._began_s + deadline_s * (1 + LINGER))
+                await self._wait_until(ends_s + deadline_s * LINGER)
             self._give_up()
         finally:
             self._over = True

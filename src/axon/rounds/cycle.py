@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from axon.compression.codecs import codec
 from axon.errors import ConfigurationError
@@ -17,6 +17,7 @@ from axon.rounds.events import CycleBegan, Event, LearnerProgress, LearnerSettle
 from axon.rounds.fleet import Peer, Report
 from axon.rounds.judge import Verdict, judge
 from axon.rounds.settings import Run, Scheme
+from axon.rounds.survey import Finding, known
 from axon.seeds import stream
 from axon.values import DeviceRecord, Order, Plan, Share, TaskCost, Update, Vector
 
@@ -30,6 +31,8 @@ class State:
     step_state: Mapping[str, Vector]
     previous_s: Mapping[str, float]
     """When each learner of the cycle before answered."""
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    """What came of asking learners before their first cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,9 @@ class Cycle:
 
     async def run(self, peers: Mapping[str, Peer]) -> Harvest:
         """Give everybody their share and bring in what comes back in time."""
-        plan = self._plan(tuple(peers))
+        chosen = self._select(tuple(peers))
+        plan = self._plan(chosen)
+        silent = self._silent(chosen, plan)
         costs = {passes: self._cost(passes) for passes in _passes(plan)}
         orders = {
             name: self._order(name, share, costs[share.passes])
@@ -81,6 +86,8 @@ class Cycle:
         self._depot.publish(self._number, self._state.parameters, tickets)
         if self._tell is not None:
             self._tell(CycleBegan(plan))
+            for record in silent:
+                self._tell(LearnerSettled(record))
         calls = {
             name: peers[name].train(order, self._report(name)) for name, order in orders.items()
         }
@@ -90,19 +97,23 @@ class Cycle:
             quorum=self._run.quorum,
             heard=self._settling(orders),
         )
-        arrivals = await collector.collect(self._run.deadline_s)
-        return self._harvest(orders, arrivals)
+        arrivals = await collector.collect(self._run.deadline_s, self._run.grace_s)
+        return self._harvest(orders, arrivals, silent)
 
-    def _plan(self, members: tuple[str, ...]) -> Plan:
+    def _select(self, members: tuple[str, ...]) -> tuple[str, ...]:
+        random = stream(self._run.seed, "select", self._number)
+        return tuple(self._scheme.select(members, random))
+
+    def _plan(self, chosen: tuple[str, ...]) -> Plan:
         run, scheme = self._run, self._scheme
-        chosen = scheme.select(members, stream(run.seed, "select", self._number))
         situation = Situation(
             cycle=self._number,
             deadline_s=run.deadline_s,
             cost=self._cost(passes=1),
             shards=len(self._depot.stock),
+            capabilities=known(self._state.findings, scheme.survey),
         )
-        shares = scheme.allocate(tuple(chosen), situation)
+        shares = scheme.allocate(chosen, situation)
         strangers = sorted(set(shares) - set(chosen))
         if strangers:
             raise ConfigurationError(
@@ -113,6 +124,22 @@ class Cycle:
             deadline_s=run.deadline_s,
             shares={name: shares[name] for name in sorted(shares) if shares[name].shards != 0},
         )
+
+    def _silent(self, chosen: Sequence[str], plan: Plan) -> list[DeviceRecord]:
+        """Records of those who get no share because they did not tell what they can do."""
+        survey, findings = self._scheme.survey, self._state.findings
+        if survey is None or not survey.disclosed:
+            return []
+        return [
+            DeviceRecord(
+                device=name,
+                status="failed" if findings[name].status == "failed" else "declined",
+                reason=f"survey: {findings[name].reason}",
+                planned_shards=0,
+            )
+            for name in chosen
+            if name in findings and name not in plan.shares and not findings[name].is_enough(survey)
+        ]
 
     def _cost(self, passes: int) -> TaskCost:
         return TaskCost(
@@ -133,6 +160,7 @@ class Cycle:
             shard_samples=run.shard_samples,
             shards=len(self._depot.stock),
             deadline_s=run.deadline_s,
+            grace_s=run.grace_s,
             seed=run.seed,
             codec=self._scheme.codec,
             owner=self._owner,
@@ -174,10 +202,16 @@ class Cycle:
             lambda name, arrival: tell(LearnerSettled(self._record(orders[name], arrival)))
         )
 
-    def _harvest(self, orders: Mapping[str, Order], arrivals: Mapping[str, Arrival]) -> Harvest:
+    def _harvest(
+        self,
+        orders: Mapping[str, Order],
+        arrivals: Mapping[str, Arrival],
+        silent: Sequence[DeviceRecord],
+    ) -> Harvest:
         # By name, so that neither record nor sum depends on who answered first.
-        devices = tuple(self._record(order, arrivals[name]) for name, order in orders.items())
-        harvest = Harvest(devices, [], [])
+        devices = [self._record(order, arrivals[name]) for name, order in orders.items()]
+        devices = sorted([*devices, *silent], key=lambda record: record.device)
+        harvest = Harvest(tuple(devices), [], [])
         for name in orders:
             verdict = arrivals[name].verdict
             if verdict.vector is not None and verdict.update is not None:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.rounds.survey import Finding
 from axon.values import DeviceRecord, Plan, RoundRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyBegan:
+    """Learners are asked to benchmark themselves before their first cycle."""
+
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyEnded:
+    """It is known what came of asking them."""
+
+    findings: Mapping[str, Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +54,6 @@ class CycleEnded:
     record: RoundRecord
 
 
-Event: TypeAlias = CycleBegan | LearnerProgress | LearnerSettled | CycleEnded
+Event: TypeAlias = (
+    SurveyBegan | SurveyEnded | CycleBegan | LearnerProgress | LearnerSettled | CycleEnded
+)

@@ -1,4 +1,4 @@
-"""Many cycles: muster, run one, aggregate, evaluate, record, checkpoint; again until it is done.
+"""Many cycles: muster, survey, run one, aggregate, evaluate, record, checkpoint; until it is done.
 
     orchestrator = Orchestrator(run, dataset, fleet)
     records = await orchestrator.run()
@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from axon.data.datasets import Dataset
 from axon.data.shards import Shards
@@ -24,10 +25,11 @@ from axon.rounds.checkpoint import Checkpoint, Store
 from axon.rounds.collect import NO_ANSWER
 from axon.rounds.cycle import Cycle, Harvest, State
 from axon.rounds.depot import Depot
-from axon.rounds.events import CycleEnded, Event
-from axon.rounds.fleet import Fleet
+from axon.rounds.events import CycleEnded, Event, SurveyBegan, SurveyEnded
+from axon.rounds.fleet import Fleet, Peer
 from axon.rounds.judge import is_finite
 from axon.rounds.settings import Run, Scheme
+from axon.rounds.survey import Surveyor, to_ask
 from axon.values import DeviceRecord, RoundRecord, Vector
 
 
@@ -90,7 +92,9 @@ class Orchestrator:
         self._zero_s -= saved.clock_s
         self._owner = saved.owner or self._owner
         self._fleet.restore(saved.fleet)
-        self._state = State(saved.cycle, saved.parameters, saved.step_state, saved.previous_s)
+        self._state = State(
+            saved.cycle, saved.parameters, saved.step_state, saved.previous_s, saved.findings
+        )
 
     def _check(self, saved: Checkpoint) -> None:
         """A run goes on only as what it was: its seed names all that it draws."""
@@ -108,6 +112,7 @@ class Orchestrator:
     async def _cycle(self) -> RoundRecord:
         run, number = self._run, self._state.cycle + 1
         peers = await self._fleet.muster(number)
+        await self._survey(peers, number)
         started_s = self._clock_s()
         cycle = Cycle(run, self._scheme, self._depot, self._state, self._tell, self._owner)
         harvest = await cycle.run(peers)
@@ -139,6 +144,22 @@ class Orchestrator:
             self._tell(CycleEnded(record))
         return record
 
+    async def _survey(self, peers: Mapping[str, Peer], number: int) -> None:
+        """Ask those who have not told yet what the scheme wants to know; no part of any cycle."""
+        survey, state = self._scheme.survey, self._state
+        if survey is None:
+            return
+        asked = to_ask(peers, state.findings, survey, number)
+        if not asked:
+            return
+        if self._tell is not None:
+            self._tell(SurveyBegan(tuple(asked)))
+        surveyor = Surveyor(self._run, survey, self._depot, self._owner)
+        found = await surveyor.ask(asked, state.parameters, state.findings, number)
+        self._state = replace(state, findings={**state.findings, **found})
+        if self._tell is not None:
+            self._tell(SurveyEnded(found))
+
     def _advance(self, harvest: Harvest) -> State:
         state = self._state
         aggregate = self._scheme.aggregate(harvest.vectors, harvest.weights)
@@ -146,7 +167,7 @@ class Orchestrator:
         self._check_model(parameters)
         took_s = {device.device: self._took_s(device) for device in harvest.devices}
         known = {name: each_s for name, each_s in took_s.items() if each_s is not None}
-        return State(state.cycle + 1, parameters, step_state, known)
+        return State(state.cycle + 1, parameters, step_state, known, state.findings)
 
     def _check_model(self, parameters: Vector) -> None:
         """Stop before a broken model is saved and handed to everybody."""
@@ -190,6 +211,7 @@ class Orchestrator:
             parameters=state.parameters,
             step_state=dict(state.step_state),
             previous_s=dict(state.previous_s),
+            findings=dict(state.findings),
             clock_s=self._clock_s(),
             members=members,
             owner=self._owner,

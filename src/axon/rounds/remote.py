@@ -277,11 +277,10 @@ class RemotePeer:
 
     async def train(self, order: Order, report: Report | None) -> object:
         # As long as late answers are counted, and not longer: the device is told to stop then too.
-        limit_s = order.deadline_s * (1.0 + LINGER)
+        limit_s = order.deadline_s * (1.0 + LINGER) + order.grace_s
         most_bytes = 2 * order.cost.model_bytes + UPDATE_SPARE_BYTES
         train = _function(taking(self._access, most_bytes), self.address, "train")
-        sent = replace(order, device=self.said_name, source=self._depot)
-        call = train.options(deadline_s=limit_s)(sent)
+        call = train.options(deadline_s=limit_s)(self._sent(order))
         if report is None:
             return self._recorded(await call, order)
         follower = asyncio.ensure_future(self._follow(order.ticket, limit_s, report))
@@ -289,6 +288,16 @@ class RemotePeer:
             return self._recorded(await call, order)
         finally:
             follower.cancel()
+
+    async def benchmark(self, order: Order, disclose: bool) -> object:
+        words = taking(self._access, SPARE_BYTES)
+        benchmark = _function(words, self.address, "benchmark")
+        limit_s = order.deadline_s * (1.0 + LINGER)
+        return await benchmark.options(deadline_s=limit_s)(self._sent(order), disclose)
+
+    def _sent(self, order: Order) -> Order:
+        """The order under the name that the device goes by, and with the way to the depot."""
+        return replace(order, device=self.said_name, source=self._depot)
 
     def _recorded(self, answer: object, order: Order) -> object:
         """The answer under the name that the order was recorded with, if it is the device's own."""

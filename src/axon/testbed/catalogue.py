@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any
@@ -226,6 +226,18 @@ def fleet(
         taken.add(name)
         named[name] = one
     return named
+
+
+def check_members(what: str, names: Iterable[str], devices: Collection[str]) -> None:
+    """Raise for a name that no device of the fleet has."""
+    for name in names:
+        if name not in devices:
+            some = ", ".join(sorted(devices)[:8])
+            more = f" and {len(devices) - 8} more" if len(devices) > 8 else ""
+            raise ConfigurationError(
+                f"{what} names {name!r}, which is no device of the fleet",
+                hint=f"there are {some}{more}",
+            )
 
 
 def _several(member: str | Device, known: Mapping[str, Device]) -> Iterable[Device]:

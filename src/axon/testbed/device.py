@@ -39,6 +39,9 @@ from axon.worker import Worker
 
 NO_LINK = Link(loss=1.0)
 
+LABORATORY = "laboratory"
+"""The name under which a device's process tells experiments what no learner tells."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSettings:
@@ -62,6 +65,10 @@ class DeviceSettings:
     """Among whom it is dealt out."""
     tasks: tuple[str, ...] = ()
     """Modules or files that define the user's own tasks."""
+    dynamic: bool = False
+    """Whether the learner keeps a margin that it learns from its own misses."""
+    discloses: bool = True
+    """Whether it tells its capability when it is asked."""
 
 
 def own_samples(settings: DeviceSettings) -> Samples | None:
@@ -80,6 +87,21 @@ def deal(dataset: str, partition: str, members: tuple[str, ...], seed: int) -> d
     return {name: train.take(indices) for name, indices in parts.items()}
 
 
+class Laboratory:
+    """What experiments ask an emulated device, and what a real one has not."""
+
+    def __init__(self, learner: EmulatedLearner) -> None:
+        self._learner = learner
+
+    def flops(self, repeats: int) -> float:
+        """The FLOPS baseline at the device's pace."""
+        return self._learner.flops(repeats)
+
+    def points(self) -> list[tuple[float, float]]:
+        """The samples and seconds of its last jobs, the newest last."""
+        return list(self._learner.stopwatch.points)
+
+
 async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer: int) -> None:
     """Serve the learner until the world's end, and write where to that file descriptor."""
     random = plain_stream(settings.seed, "link", settings.name)
@@ -88,13 +110,19 @@ async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer:
     learner = EmulatedLearner(
         settings.name,
         settings.device,
-        Abilities(data=own_samples(settings), memory_bytes=settings.device.memory_bytes),
+        Abilities(
+            data=own_samples(settings),
+            memory_bytes=settings.device.memory_bytes,
+            dynamic=settings.dynamic,
+            discloses=settings.discloses,
+        ),
         paced=settings.paced,
         activity=None if settings.activity is None else Activity(settings.activity),
         fetch=_fetching(settings.stressor, access),
     )
     worker = Worker(settings.name)
     worker.service(LearnerService(learner, access), SERVICE, executor="inline")
+    worker.service(Laboratory(learner), LABORATORY, executor="thread")
     try:
         async with worker.serving(
             settings.host,

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from axon import client
 from axon.errors import ConfigurationError
 from axon.learning.evaluation import flops_per_sample
 from axon.learning.loop import LoopTrainer
@@ -28,9 +29,9 @@ from axon.rpc.link import Link
 from axon.seeds import stream
 from axon.testbed import cgroups, namespaces
 from axon.testbed.activity import Activity, random_matrix
-from axon.testbed.catalogue import Device
+from axon.testbed.catalogue import Device, check_members
 from axon.testbed.catalogue import fleet as devices_of
-from axon.testbed.device import DeviceSettings
+from axon.testbed.device import LABORATORY, DeviceSettings
 from axon.testbed.entering import run_for_real
 from axon.testbed.processes import DeviceProcess
 from axon.values import Job, Samples
@@ -57,6 +58,10 @@ class Emulation:
     """How that data set is dealt out, for learners with data of their own."""
     tasks: tuple[str, ...] = ()
     """Modules or files that define the user's own tasks."""
+    dynamic: bool = False
+    """Whether learners keep a margin that they learn from their own misses."""
+    private: Collection[str] = ()
+    """Devices that do not tell their capability."""
 
 
 def emulated(
@@ -69,7 +74,9 @@ def emulated(
     named = dict(devices) if isinstance(devices, Mapping) else devices_of(devices)
     if not named:
         raise ConfigurationError("a fleet needs at least one device")
-    return Emulated(named, seed, emulation or Emulation())
+    how = emulation or Emulation()
+    check_members("private", how.private, named)
+    return Emulated(named, seed, how)
 
 
 class Emulated:
@@ -133,6 +140,8 @@ class Emulated:
             partition=how.partition,
             members=tuple(sorted(self._devices)),
             tasks=how.tasks,
+            dynamic=how.dynamic,
+            discloses=name not in how.private,
         )
 
 
@@ -171,6 +180,13 @@ class EmulatedFleet(RemoteFleet):
     def heal(self, name: str) -> None:
         """Messages pass again."""
         self._processes[name].tell("heal")
+
+    async def laboratory(self, name: str) -> Any:
+        """A stub of the device's `Laboratory`, for experiments; its calls have no deadline."""
+        stub = await client.connect(
+            self._processes[name].address, way=self._access, deadline_s=None
+        )
+        return getattr(stub, LABORATORY)
 
 
 @asynccontextmanager

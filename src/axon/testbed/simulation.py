@@ -10,17 +10,20 @@ reckoned link in place of sockets, and what they compute is real but charged wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from random import Random
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import torch
 
+from axon.allocation.dab import shard_bound
 from axon.errors import ConfigurationError
 from axon.learning.batched import BatchedTrainer
 from axon.learning.evaluation import flops_per_sample
-from axon.learning.learner import Abilities, Answer, Learner, Pace
+from axon.learning.learner import Abilities, Answer, Learner
+from axon.learning.pace import Pace
 from axon.policies import SelfAllocator, Trainer
 from axon.rounds.depot import Depot
 from axon.rounds.fleet import Report
@@ -28,12 +31,12 @@ from axon.rpc.memory.network import HEAD_BYTES
 from axon.seeds import plain_stream, stream
 from axon.testbed import virtual
 from axon.testbed.activity import Activity, Contention, contention, draw
-from axon.testbed.catalogue import Device
+from axon.testbed.catalogue import Device, check_members
 from axon.testbed.catalogue import fleet as devices_of
 from axon.testbed.charged import ChargedCompute, JobPool
 from axon.testbed.entering import within
 from axon.testbed.reckoned import Host, ReckonedLink
-from axon.values import Order, Samples, TaskSpec, Update, Vector
+from axon.values import Capability, Declined, Order, Samples, TaskSpec, Update, Vector
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,15 +50,19 @@ def simulated(
     activity: Mapping[str, Activity] | None = None,
     trainer: Trainer | None = None,
     allocate: SelfAllocator | None = None,
+    dynamic: bool = False,
+    private: Collection[str] = (),
 ) -> Simulated:
     """A world of devices from the catalogue, or of your own.
 
     `data` gives learners samples of their own, by name; `activity` says what their owners do with
-    them meanwhile; `allocate` is how learners decide for themselves.
+    them meanwhile; `allocate` is how learners decide for themselves, and `dynamic` ones keep a
+    margin that they learn from their own misses; `private` ones do not tell their capability.
     """
     named = dict(devices) if isinstance(devices, Mapping) else devices_of(devices)
     if not named:
         raise ConfigurationError("a fleet needs at least one device")
+    check_members("private", private, named)
     pool = JobPool(trainer or BatchedTrainer())
     learners = {
         name: SimulatedLearner(
@@ -63,9 +70,11 @@ def simulated(
             named[name],
             pool,
             Abilities(
+                allocate=allocate or shard_bound,
                 data=(data or {}).get(name),
                 memory_bytes=named[name].memory_bytes,
-                **({} if allocate is None else {"allocate": allocate}),
+                dynamic=dynamic,
+                discloses=name not in private,
             ),
             (activity or {}).get(name),
         )
@@ -187,14 +196,20 @@ class SimulatedLearner:
         self._contention = Contention()
         self._link: ReckonedLink | None = None
         self._is_cut = False
+        self._begun = (0, 0)
 
     def begin(self, seed: int, cycle: int) -> None:
         """Draw this cycle's chances anew, so that a cycle never depends on those before it."""
-        random = plain_stream(seed, "link", cycle, self._name)
-        self._link = ReckonedLink(self._device.link, random)
+        self._begun = (seed, cycle)
+        self._face(cycle, plain_stream(seed, "link", cycle, self._name))
+
+    def _face(self, cycle: int, flights: Random) -> None:
+        """A link with chances of its own, and an owner in the state of that cycle."""
+        self._link = ReckonedLink(self._device.link, flights)
         if self._is_cut:
             self._link.cut()
         if self._activity is not None:
+            seed, _ = self._begun
             state = draw(self._activity, stream(seed, "activity", cycle, self._name))
             self._contention = contention(state)
 
@@ -227,6 +242,22 @@ class SimulatedLearner:
         if isinstance(answer, Update):
             size = sum(part.nbytes for part in answer.payload.values())
         await self._wire.send("up", HEAD_BYTES + size)
+        return answer
+
+    async def benchmark(self, order: Order, disclose: bool) -> Capability | Declined | None:
+        """Benchmark itself, at the device's pace; see `Peer.benchmark`."""
+        return await self.host.serve(self._benchmark(order, disclose))
+
+    async def _benchmark(self, order: Order, disclose: bool) -> Capability | Declined | None:
+        seed, cycle = self._begun
+        # Other chances than those of the cycle that follows, which is then the same without it.
+        self._face(order.cycle, plain_stream(seed, "link", order.cycle, cycle, self._name))
+        try:
+            await self._wire.send("down", HEAD_BYTES)
+            answer = await self.learner.benchmark(order, self, disclose)
+            await self._wire.send("up", HEAD_BYTES)
+        finally:
+            self.begin(seed, cycle)
         return answer
 
     # The learner's source

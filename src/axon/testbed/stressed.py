@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from axon.devices.flops import PRODUCT_FLOPS, measure_flops
+from axon.devices.subset import Point
 from axon.learning.compute import Brake, ThreadCompute
 from axon.learning.evaluation import flops_per_sample
 from axon.learning.learner import Abilities, Answer, Learner, Report, Source
 from axon.learning.loop import LoopTrainer
+from axon.policies import Compute
 from axon.seeds import stream
 from axon.testbed.activity import Activity, State, download_stressor, draw, training_stressor
 from axon.testbed.catalogue import Device
 from axon.testbed.throttle import DutyCycle
-from axon.values import Job, Order, Samples, Vector
+from axon.values import Capability, Declined, Job, Order, Samples, Trained, Vector
 
 T = TypeVar("T")
 Fetch = Callable[[], Awaitable[NDArray[Any]]]
+
+REMEMBERED_JOBS = 16
+"""A benchmark makes four at most."""
 
 
 class EmulatedLearner:
@@ -46,16 +53,41 @@ class EmulatedLearner:
         self._activity = activity
         self._fetch = fetch
         self._state: State = "idle"
-        self._learner = Learner(name, ThreadCompute(LoopTrainer(), brake=self._brake), abilities)
+        self.stopwatch = Stopwatch(ThreadCompute(LoopTrainer(), brake=self._brake))
+        self._learner = Learner(name, self.stopwatch, abilities)
 
     async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer:
         """Do an order in whatever state the owner has put the device."""
+        return await self._learner.train(order, self._beside_owner(order, source), report)
+
+    async def benchmark(
+        self, order: Order, source: Source, disclose: bool
+    ) -> Capability | Declined | None:
+        """Benchmark the device as its owner lets it be; see `Learner.benchmark`."""
+        return await self._learner.benchmark(order, self._beside_owner(order, source), disclose)
+
+    def flops(self, repeats: int) -> float:
+        """The FLOPS baseline, with every product as long as an idle device would take over it."""
+        if not self._paced:
+            return measure_flops(repeats)
+        duty, each_s, began_s = DutyCycle(self._device), PRODUCT_FLOPS / self._device.flops_per_s, 0.0
+
+        def after_product() -> None:
+            nonlocal began_s
+            if began_s:
+                duty.pace(each_s, began_s=began_s)
+            began_s = time.monotonic()
+
+        return measure_flops(repeats, brake=after_product)
+
+    def _beside_owner(self, order: Order, source: Source) -> Source:
+        """Draw what the owner does meanwhile, and give the source that is left."""
         if self._activity is not None:
             random = stream(order.seed, "activity", order.cycle, self.name)
             self._state = draw(self._activity, random)
         if self._state == "downloading" and self._fetch is not None:
-            source = StressedSource(source, self._fetch)
-        return await self._learner.train(order, source, report)
+            return StressedSource(source, self._fetch)
+        return source
 
     def _brake(self, job: Job) -> Brake:
         duty = DutyCycle(self._device, state=self._state)
@@ -77,6 +109,24 @@ class EmulatedLearner:
             began_s = time.monotonic()
 
         return after_batch
+
+
+class Stopwatch:
+    """A compute that remembers what each of its last jobs took, for experiments."""
+
+    def __init__(self, compute: Compute) -> None:
+        self._compute = compute
+        self.points: deque[Point] = deque(maxlen=REMEMBERED_JOBS)
+        """Samples and seconds, the newest last."""
+
+    async def train(
+        self, job: Job, *, until_s: float, report: Report | None = None
+    ) -> Trained:
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
+        trained = await self._compute.train(job, until_s=until_s, report=report)
+        self.points.append((float(trained.samples), now_s() - began_s))
+        return trained
 
 
 class StressedSource:
