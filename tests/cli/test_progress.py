@@ -10,7 +10,16 @@ from rich.console import Console
 
 from axon.cli import progress
 from axon.cli.progress import MOST_ROWS, Paced, View, cycle_line, result_line, showing, summary
-from axon.rounds.events import CycleBegan, CycleEnded, Event, LearnerProgress, LearnerSettled
+from axon.rounds.events import (
+    CycleBegan,
+    CycleEnded,
+    Event,
+    LearnerProgress,
+    LearnerSettled,
+    SurveyBegan,
+    SurveyEnded,
+)
+from axon.rounds.survey import Finding
 from axon.values import DeviceRecord, Plan, RoundRecord, Share, Status
 
 EVIL = "\x1b[2J[bold]pi[/bold]\nx"
@@ -103,6 +112,15 @@ def test_the_picture_follows_each_learner() -> None:
     assert "declined: no time" in picture
     # One that was given up may still say how far it is; one of an earlier cycle too.
     assert drawn(*events, LearnerProgress("b", 1, 2), LearnerProgress("x", 1, 2)) == picture
+
+
+def test_the_picture_shows_who_benchmarks_itself_and_what_came_of_it() -> None:
+    asked = SurveyBegan(("a", EVIL))
+    assert drawn(asked).count("benchmarking itself") == 2
+    refused = Finding(status="declined", reason=EVIL, cycle=1)
+    picture = drawn(asked, SurveyEnded({"a": Finding(status="told", cycle=1), EVIL: refused}))
+    assert "told" in picture
+    assert f"declined: {SAFE}" in picture
 
 
 def test_the_picture_keeps_the_last_scores() -> None:

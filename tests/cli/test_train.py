@@ -27,7 +27,7 @@ def test_options_are_a_recipes_fields_with_the_same_defaults() -> None:
     own_devices = recipe.pop("device")  # A table of tables, which only a file can hold.
     assert own_devices == {}
     options = {field.name: field.default for field in dataclasses.fields(Settings)}
-    assert options == recipe | {"hosts": None}
+    assert options == recipe | {"hosts": None, "private": None}
 
 
 def test_a_cycle_is_a_line_and_the_end_a_table(shell: Shell) -> None:
@@ -125,6 +125,32 @@ def test_a_store_keeps_a_run_too(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "scheme",
+    [
+        "dab --benchmark-shards 4 --dynamic --activity heated:0.5 --deadline 5",
+        "csa --total-shards 6 --private pi-1 --grace 0.1",
+    ],
+    ids=["dab", "csa"],
+)
+def test_schemes_that_ask_are_taken_up_as_if_there_had_been_no_pause(
+    scheme: str, shell: Shell, tmp_path: Path
+) -> None:
+    words = ["--devices", "pair", "--allocator", *scheme.split()]
+    shell("train", *words, "--cycles", 3, "--out", tmp_path / "whole")
+    shell("train", *words, "--cycles", 1, "--out", tmp_path / "parts")
+    ended = shell("train", "--cycles", 3, "--out", tmp_path / "parts", "--resume")
+    assert (ended.code, ended.err) == (0, "")
+    whole, parts = ((tmp_path / name / "records.jsonl").read_bytes() for name in ("whole", "parts"))
+    assert whole == parts
+    again = shell("run", tmp_path / "whole" / "run.toml", "--json").out
+    assert again.encode() == whole
+    told = json.loads(again.splitlines()[0])["devices"]
+    statuses = {device["device"]: device["status"] for device in told}
+    refused = "declined" if "--private" in words else "used"
+    assert statuses == {"jetson-nano": "used", "pi-1": refused}
+
+
+@pytest.mark.parametrize(
     ("words", "part"),
     [
         (["--task", "nonn"], "no net is called 'nonn'"),
@@ -139,6 +165,13 @@ def test_a_store_keeps_a_run_too(shell: Shell, tmp_path: Path) -> None:
         (["--world", "mars"], "mars"),
         (["--cpu", "half"], "half"),
         (["--allocator", "unfair"], "no allocator is called 'unfair'"),
+        (["--allocator", "csa:quick"], "csa has no method 'quick'"),
+        (["--allocator", "csa", "--benchmark-shards", "0"], "csa goes by"),
+        (["--allocator", "csa", "--partition", "iid"], "csa deals out data"),
+        (["--allocator", "dab", "--total-shards", "9"], "dab deals out no total of 9 shards"),
+        (["--private", "toaster"], "private names 'toaster', which is no device"),
+        (["--hosts", "127.0.0.1", "--private", "a"], "axon worker --private"),
+        (["--grace", "-1"], "grace_s must be"),
         (["--optimiser", "guess"], "no optimiser is called 'guess'"),
         (["--codec", "morse"], "no codec 'morse'"),
         (["--hosts", ",", "--world", "deployed"], "at least one device"),
@@ -222,6 +255,15 @@ def test_hosts_mean_the_deployed_world(
     shell("train", "--hosts", "127.0.0.1:1", "--world", "simulated")
     assert (asked[0].world, asked[1].world) == ("deployed", "simulated")
     assert asked[0].hosts == ("127.0.0.1:1", "localhost:2", "127.0.0.1:3")
+
+
+def test_devices_that_keep_to_themselves_are_named_one_by_one_or_in_a_list(
+    shell: Shell, instead: Callable[[BaseException], list[Recipe]]
+) -> None:
+    asked = instead(KeyboardInterrupt())
+    shell("train", "--private", "pi-1, pi-2", "--private", "pi-3", "--dynamic", "--grace", 0.5)
+    assert asked[0].private == ("pi-1", "pi-2", "pi-3")
+    assert (asked[0].dynamic, asked[0].grace_s) == (True, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axon.cli.worker import WorkerOptions, abilities_of
 from tests.cli.scenes import Shell
 
 
@@ -51,6 +52,13 @@ def test_nobody_has_that_many_threads(shell: Shell) -> None:
     assert "4096" in ended.err
 
 
+@pytest.mark.parametrize(("dynamic", "private"), [(False, False), (True, False), (False, True)])
+def test_margins_and_secrets_are_the_devices_own(dynamic: bool, private: bool) -> None:
+    abilities = abilities_of(WorkerOptions(memory=3.0, dynamic=dynamic, private=private), None)
+    assert (abilities.dynamic, abilities.discloses) == (dynamic, not private)
+    assert (abilities.memory_bytes, abilities.data) == (3_000_000, None)
+
+
 def command(*words: object) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "axon.cli", *map(str, words)]
 
@@ -58,7 +66,7 @@ def command(*words: object) -> list[str]:
 @pytest.mark.system
 @pytest.mark.parametrize("own", [False, True], ids=["their data", "own data"])
 def test_a_real_worker_is_trained_on_and_stops_when_told(own: bool, tmp_path: Path) -> None:
-    options: list[object] = ["--port", 0, "--name", "pi", "--threads", 1]
+    options: list[object] = ["--port", 0, "--name", "pi", "--threads", 1, "--dynamic"]
     if own:
         inputs = np.ones((64, 1, 8, 8), np.uint8)
         np.savez(tmp_path / "own.npz", inputs=inputs, labels=np.arange(64) % 3)
@@ -77,7 +85,7 @@ def test_a_real_worker_is_trained_on_and_stops_when_told(own: bool, tmp_path: Pa
         trained = subprocess.run(
             command(
                 *("train", "--hosts", line.split()[-1], "--cycles", 2, "--json", "--deadline", 3),
-                *(["--own-data"] if own else []),
+                *(["--own-data"] if own else ["--allocator", "dab"]),
             ),
             capture_output=True,
             text=True,

@@ -25,7 +25,6 @@ from axon.recipes.runner import (
     Keeping,
     Outcome,
     run_recipe,
-    scheme_of,
     spec_of,
 )
 from axon.recipes.settings import Recipe, read_recipe
@@ -207,6 +206,8 @@ def test_there_must_be_something_to_resume_from() -> None:
     [
         ({"allocator": "fair"}, "no allocator is called 'fair'"),
         ({"codec": "zip"}, "no codec 'zip'"),
+        ({"allocator": "csa", "benchmark_shards": 0}, "csa goes by .* benchmark"),
+        ({"private": ("nobody",)}, "private names 'nobody'"),
         ({"optimiser": "adam", "momentum": 0.5}, "adam .* takes no momentum"),
         ({"task": "threehundrednn"}, "no net is called 'threehundrednn'"),
         ({"dataset": "nothing"}, "no data set 'nothing'"),
@@ -262,13 +263,6 @@ def test_learners_with_data_of_their_own_train_on_them() -> None:
     owned = {device.device: device.shards for device in record.devices}
     # 1600 samples dealt out among two, in shards of 50.
     assert owned == {"jetson-nano": 16, "pi-1": 16}
-
-
-def test_a_scheme_is_what_the_recipe_names() -> None:
-    scheme = scheme_of(replace(SMALL, selector="some:0.5", codec="half", step="momentum:0.5"))
-    assert scheme.codec == "half"
-    assert str(scheme.select).startswith("Some(")
-    assert "momentum=0.5" in str(scheme.step)
 
 
 def test_a_bug_in_a_listener_is_not_swallowed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon.errors import ConfigurationError
-from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
+from axon.recipes.settings import COUNTS, Recipe, read_recipe, recipe_from, to_toml
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
 name = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size=1, max_size=20)
@@ -33,6 +33,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "hosts": st.lists(text, max_size=3).map(tuple),
     "discover": st.booleans(),
     "allocator": text,
+    "total_shards": st.none() | whole,
+    "benchmark_shards": st.none() | st.integers(0, 10**9),
+    "dynamic": st.booleans(),
+    "private": st.lists(text, max_size=3).map(tuple),
     "selector": text,
     "aggregator": text,
     "step": text,
@@ -43,6 +47,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "cpu": st.sampled_from(["duty", "quota"]),
     "links": st.sampled_from(["shaped", "namespaces", "none"]),
     "deadline_s": st.floats(1e-9, 1e9),
+    "grace_s": st.floats(0, 1e9),
     "cycles": whole,
     "passes": whole,
     "shard_samples": st.none() | whole,
@@ -115,12 +120,18 @@ def test_what_a_file_leaves_out_has_its_default(tmp_path: Path) -> None:
         ({"batch_size": 0}, "batch_size must be .* at least 1, got 0"),
         ({"shard_samples": 0}, "shard_samples must be .* at least 1, got 0"),
         ({"evaluate_every": -1}, "evaluate_every must be .* at least 0, got -1"),
+        ({"benchmark_shards": -1}, "benchmark_shards must be .* at least 0, got -1"),
+        ({"total_shards": 0}, "total_shards must be .* at least 1, got 0"),
+        ({"private": "pi-1"}, "private"),
+        ({"grace_s": -1}, "grace_s must be .* at least 0, got -1"),
+        ({"grace_s": math.nan}, "grace_s must be .* got nan"),
+        ({"grace_s": 1.1e9}, r"^grace_s must be at most 1e\+09, got 1100000000.0$"),
         ({"deadline_s": 0}, "deadline_s must be .* above 0, got 0"),
         ({"deadline_s": math.inf}, "deadline_s must be .* got inf"),
         ({"deadline_s": 1.1e9}, r"^deadline_s must be at most 1e\+09, got 1100000000.0$"),
         *(
             ({name: 10**9 + 1}, f"^{name} must be at most 1000000000, got 1000000001$")
-            for name in ("cycles", "passes", "shard_samples", "batch_size", "quorum")
+            for name in COUNTS
         ),
         ({"quorum": 0}, "quorum must be .* at least 1, got 0"),
         ({"cycles": 1 << 20_000}, "Exceeds the limit"),
@@ -147,9 +158,10 @@ def test_a_world_that_is_none_is_refused_in_python_too() -> None:
 
 @pytest.mark.parametrize("edge", [10**9, 1])
 def test_the_bounds_themselves_are_allowed(edge: int) -> None:
-    counts = dict.fromkeys(("cycles", "passes", "shard_samples", "batch_size", "quorum"), edge)
+    counts = dict.fromkeys(COUNTS, edge)
     recipe_from({**counts, "deadline_s": edge, "learning_rate": 1e6, "name": "ü" * 200})
     recipe_from({"seed": 2**63 - 1, "momentum": 0.999, "learning_rate": None})
+    recipe_from({"grace_s": 10**9, "benchmark_shards": 0})
 
 
 @pytest.mark.parametrize(

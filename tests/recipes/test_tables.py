@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from axon.aggregation.mean import Mean, WeightedMean
+from axon.allocation.csa import StalenessAware
 from axon.allocation.equal import Equal, Open
 from axon.errors import ConfigurationError
 from axon.recipes.tables import AGGREGATORS, SELECTORS, STEPS, allocators, choose
@@ -16,7 +17,7 @@ from axon.selection.random import Everyone, Some
 
 TABLES: dict[str, Mapping[str, Callable[[str], Any]]] = {
     "selector": SELECTORS,
-    "allocator": allocators(2),
+    "allocator": allocators(2, 60),
     "aggregator": AGGREGATORS,
     "step": STEPS,
 }
@@ -37,6 +38,13 @@ def test_every_name_makes_a_policy_without_a_setting(kind: str, name: str) -> No
         ("allocator", "open", Open(passes=2)),
         ("allocator", "equal", Equal(passes=2)),
         ("allocator", "equal:60", Equal(shards=60, passes=2)),
+        ("allocator", "dab", Open(passes=2)),
+        ("allocator", "csa", StalenessAware(total=60)),
+        ("allocator", "csa:exact", StalenessAware(total=60)),
+        ("allocator", "csa:relaxed", StalenessAware(total=60, method="relaxed")),
+        ("allocator", "csa:sai", StalenessAware(total=60, method="sai")),
+        ("allocator", "synchronous", StalenessAware(total=60, method="synchronous")),
+        ("allocator", "eta", StalenessAware(total=60, method="equal")),
         ("aggregator", "mean", Mean()),
         ("aggregator", "weighted-mean", WeightedMean()),
         ("step", "replace", Replace()),
@@ -66,6 +74,10 @@ def test_an_unknown_name_lists_the_known_ones(kind: str, text: str) -> None:
         ("selector", "some:nan", "fraction must be .* got nan"),
         ("selector", "some:0", "fraction must be .* got 0"),
         ("allocator", "open:3", "open takes no setting, got '3'"),
+        ("allocator", "dab:3", "dab takes no setting, got '3'"),
+        ("allocator", "eta:3", "eta takes no setting, got '3'"),
+        ("allocator", "csa:quick", r"csa has no method 'quick' \(known are exact, relaxed, sai\)"),
+        ("allocator", "csa:equal", "csa has no method 'equal'"),
         ("allocator", "equal:many", "equal takes a whole number, got 'many'"),
         ("allocator", "equal:2.5", "equal takes a whole number, got '2.5'"),
         ("allocator", "equal:nan", "equal takes a whole number, got 'nan'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,11 @@ def test_devices_come_from_the_catalogue_or_from_the_recipe() -> None:
         (Recipe(activity="idle:1"), "no activity is called 'idle:1'"),
         (Recipe(activity="heated:very"), "heated takes a number, got 'very'"),
         (Recipe(activity="heated:0"), "heat .* got 0"),
+        (
+            Recipe(private=("pi-9",)),
+            "'pi-9'.*there are jetson-nano, pi-1, pi-2, pi-3",
+        ),
+        (Recipe(world="emulated", private=("pi-9",)), "private names 'pi-9'"),
         (Recipe(partition="unfair"), "unfair"),
         (Recipe(world="emulated", partition="unfair"), "unfair"),
         (Recipe(world="emulated", partition="iid", dataset="nothing"), "'nothing'"),
@@ -69,10 +75,33 @@ def test_own_devices_are_chosen_among_those_of_the_catalogue() -> None:
         devices_of(Recipe(device=own, devices="lamp*many"))
 
 
-def test_real_devices_are_not_dealt_data() -> None:
-    recipe = Recipe(world="deployed", hosts=("pi.local",), partition="iid")
-    with pytest.raises(ConfigurationError, match=r"bring their own data .*axon worker --data"):
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ({"partition": "iid"}, "bring their own data .*axon worker --data"),
+        ({"private": ("pi",)}, "decide for themselves what they tell .*axon worker --private"),
+        ({"dynamic": True}, "keep their own margins .*axon worker --dynamic"),
+    ],
+)
+def test_real_devices_are_told_where_they_are(setting: dict[str, Any], complaint: str) -> None:
+    recipe = Recipe(world="deployed", hosts=("pi.local",), **setting)
+    with pytest.raises(ConfigurationError, match=complaint):
         world_of(recipe)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_margins_and_secrets_reach_the_devices(dynamic: bool) -> None:
+    recipe = Recipe(dynamic=dynamic, private=("pi-1", "pi-3"))
+    world = world_of(recipe)
+    assert isinstance(world, Simulated)
+    own = {name: one.learner._own for name, one in world.fleet.learners.items()}
+    assert {name for name, abilities in own.items() if not abilities.discloses} == {"pi-1", "pi-3"}
+    assert {abilities.dynamic for abilities in own.values()} == {dynamic}
+    emulated = world_of(replace(recipe, world="emulated"))
+    assert isinstance(emulated, Emulated)
+    told = {name: emulated._settings(name, None, "") for name in own}
+    assert {name for name, settings in told.items() if not settings.discloses} == {"pi-1", "pi-3"}
+    assert {settings.dynamic for settings in told.values()} == {dynamic}
 
 
 def test_dealt_data_are_the_whole_set_and_the_same_whatever_the_order_of_devices() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axon.cli.options import KeyOption, TlsOption
-from axon.cli.tables import aligned
+from axon.report.tables import aligned
 
 # Rich, and the client with all that it brings, are imported in the functions that need them, so
 # that `axon --help` is quick.

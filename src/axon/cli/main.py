@@ -18,6 +18,7 @@ from axon.cli.bench import bench
 from axon.cli.call import call
 from axon.cli.devices import devices
 from axon.cli.keys import keys_app
+from axon.cli.reproduce import reproduce
 from axon.cli.train import run, train
 from axon.cli.worker import worker
 from axon.errors import (
@@ -59,6 +60,7 @@ app.command("train")(train)
 app.command("run")(run)
 app.command("worker")(worker)
 app.command("bench")(bench)
+app.command("reproduce")(reproduce)
 app.add_typer(keys_app, name="keys")
 app.command("devices")(devices)
 app.command("call", context_settings={"ignore_unknown_options": True})(call)

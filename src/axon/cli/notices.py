@@ -17,7 +17,8 @@ _OF_REAL_DEVICES = ("hosts", "discover", "listen", "key", "tls", "insecure")
 UNREAD = {
     "simulated": (*_OF_REAL_DEVICES, "cpu", "links"),
     "emulated": _OF_REAL_DEVICES,
-    # A partition is refused there: who names one would train on other data than they think.
+    # What `axon worker` is told on the devices is refused there, not left unread: who names a
+    # partition would train on other data than they think.
     "deployed": ("devices", "activity", "cpu", "links"),
 }
 """Options that mean nothing in a world."""

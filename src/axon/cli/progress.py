@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from axon.cli.tables import aligned
 from axon.report.records import to_line
-from axon.rounds.events import CycleBegan, CycleEnded, Event, LearnerProgress, LearnerSettled
+from axon.report.tables import aligned
+from axon.rounds.events import (
+    CycleBegan,
+    CycleEnded,
+    Event,
+    LearnerProgress,
+    LearnerSettled,
+    SurveyBegan,
+    SurveyEnded,
+)
 from axon.rpc.discovery.mdns import printable
 from axon.values import DeviceRecord, RoundRecord
 
@@ -159,7 +167,13 @@ class View:
 
     def hear(self, event: Event) -> None:
         """Take in what happened."""
-        if isinstance(event, CycleBegan):
+        if isinstance(event, SurveyBegan):
+            self._rows |= {name: Row("benchmarking itself") for name in event.devices}
+        elif isinstance(event, SurveyEnded):
+            for name, finding in event.findings.items():
+                reason = f": {_shown(finding.reason)}" if finding.reason else ""
+                self._rows[name] = Row(f"{finding.status}{reason}")
+        elif isinstance(event, CycleBegan):
             self._cycle, self._deadline_s = event.plan.cycle, event.plan.deadline_s
             self._rows = {name: Row() for name in event.plan.shares}
         elif isinstance(event, LearnerProgress):

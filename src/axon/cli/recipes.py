@@ -57,8 +57,34 @@ class Settings:
         False
     )
     allocator: Annotated[
-        str, typer.Option(metavar="NAME", help="How work is shared: open, equal, equal:60 in all.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How work is shared: open, dab, equal, equal:60 in all, csa, synchronous, eta.",
+        ),
     ] = "open"
+    total_shards: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="What csa, synchronous and eta deal out in a cycle; all if left out."
+        ),
+    ] = None
+    benchmark_shards: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Shards that devices benchmark themselves on before their first cycle; "
+            "if left out, 8 where the allocator goes by it and else none.",
+        ),
+    ] = None
+    dynamic: Annotated[
+        bool,
+        typer.Option("--dynamic", help="Let devices keep a margin that they learn from misses."),
+    ] = False
+    private: Annotated[
+        list[str] | None,
+        typer.Option(metavar="D,...", help="Devices that do not tell their speed. Repeatable."),
+    ] = None
     selector: Annotated[
         str, typer.Option(metavar="NAME", help="Who takes part: everyone, some:0.5.")
     ] = "everyone"
@@ -91,6 +117,12 @@ class Settings:
     deadline_s: Annotated[
         float, typer.Option("--deadline", metavar="S", help="Seconds that a cycle may take.")
     ] = 1.0
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace", metavar="S", help="Seconds after the deadline that answers are still taken."
+        ),
+    ] = 0.0
     cycles: Annotated[int, typer.Option(metavar="N", help="How many in all.")] = 10
     passes: Annotated[int, typer.Option(metavar="N", help="Passes over a share in a cycle.")] = 1
     shard_samples: Annotated[
@@ -125,9 +157,9 @@ class Settings:
             for field in fields(self)
             if given(context, field.name)
         }
-        if "hosts" in table:
-            words = ",".join(self.hosts or ()).split(",")
-            table["hosts"] = [host.strip() for host in words if host.strip()]
+        for name in table.keys() & {"hosts", "private"}:
+            words = ",".join(table[name]).split(",")
+            table[name] = [word.strip() for word in words if word.strip()]
         return _in_its_world(table)
 
 

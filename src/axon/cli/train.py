@@ -107,13 +107,13 @@ def _words(around: Surroundings, name: str) -> list[str]:
 
 def known_names() -> str:
     """The names that options may have, a line for each option."""
-    from axon.cli.tables import aligned
     from axon.compression.codecs import CODECS
     from axon.data.partitions import PARTITIONS
     from axon.learning.optimisers import OPTIMISERS
     from axon.learning.tasks import net_names
     from axon.recipes.settings import SHARD_SAMPLES
-    from axon.recipes.tables import AGGREGATORS, SELECTORS, STEPS, allocators
+    from axon.recipes.tables import AGGREGATORS, CSA_METHODS, SELECTORS, STEPS, allocators
+    from axon.report.tables import aligned
     from axon.testbed.catalogue import DEVICES, FLEETS
 
     known = {
@@ -122,6 +122,7 @@ def known_names() -> str:
         "devices": DEVICES,
         "fleets": FLEETS,
         "allocators": allocators(1),
+        "ways of csa": CSA_METHODS,
         "selectors": SELECTORS,
         "aggregators": AGGREGATORS,
         "steps": STEPS,

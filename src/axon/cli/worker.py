@@ -15,6 +15,7 @@ from axon.errors import ConfigurationError
 # Torch, and the worker with all that it brings, are imported in the functions that need them, so
 # that `axon --help` is quick.
 if TYPE_CHECKING:
+    from axon.learning.learner import Abilities
     from axon.rpc.address import Address
     from axon.values import Samples
     from axon.worker import Worker
@@ -60,6 +61,12 @@ class WorkerOptions:
         list[str] | None,
         typer.Option(metavar="REF", help="A file or module of your own tasks. Repeatable."),
     ] = None
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic", help="Keep a margin that is learnt from its own misses.")
+    ] = False
+    private: Annotated[
+        bool, typer.Option("--private", help="Do not tell orchestrators how quick it is.")
+    ] = False
     announce: Annotated[
         bool, typer.Option("--announce/--no-announce", help="Tell the local network.")
     ] = True
@@ -67,7 +74,7 @@ class WorkerOptions:
 
 @takes(WorkerOptions)
 def worker(_context: typer.Context, options: WorkerOptions) -> None:
-    """Let orchestrators train on this device, until SIGTERM or Ctrl-C.
+    """Let orchestrators train on this device, until Ctrl-C.
 
     Example: axon worker --host 0.0.0.0 --key axon-keys/axon.key
     """
@@ -112,9 +119,9 @@ def _serve(options: WorkerOptions, data: Samples | None) -> None:
     import torch
 
     from axon import client
-    from axon.devices.memory import available_bytes
+    from axon.cli.probe import probe
     from axon.learning.compute import ThreadCompute
-    from axon.learning.learner import Abilities, Learner
+    from axon.learning.learner import Learner
     from axon.learning.loop import LoopTrainer
     from axon.learning.service import SERVICE, LearnerService
     from axon.learning.tasks import load_tasks
@@ -123,16 +130,30 @@ def _serve(options: WorkerOptions, data: Samples | None) -> None:
         load_tasks(reference)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    memory = available_bytes() if options.memory is None else _in_bytes(options.memory)
+    abilities = abilities_of(options, data)
     access = client.access(key=options.key, tls=options.tls, reconnect_s=0.0)
     device = _telling_worker(options.name)
     compute = ThreadCompute(LoopTrainer(_accelerator(options.accelerator)))
-    learner = Learner(device.name, compute, Abilities(data=data, memory_bytes=memory))
+    learner = Learner(device.name, compute, abilities)
     device.service(LearnerService(learner, access), SERVICE, executor="inline")
+    device.rpc(executor="inline")(probe)
     try:
         device.run(**_serve_options(options))
     finally:
         compute.close()
+
+
+def abilities_of(options: WorkerOptions, data: Samples | None) -> Abilities:
+    """What the learner here brings along."""
+    from axon.devices.memory import available_bytes
+    from axon.learning.learner import Abilities
+
+    return Abilities(
+        data=data,
+        memory_bytes=available_bytes() if options.memory is None else _in_bytes(options.memory),
+        dynamic=options.dynamic,
+        discloses=not options.private,
+    )
 
 
 def _accelerator(chosen: str) -> str:

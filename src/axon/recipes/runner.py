@@ -16,14 +16,13 @@ import msgspec
 import numpy as np
 import torch
 
-from axon.compression.codecs import codec
 from axon.data.datasets import Dataset, load
 from axon.errors import ConfigurationError, QuorumNotReached, RunExists
 from axon.learning.optimisers import functional
 from axon.learning.parameters import layout, split
 from axon.learning.tasks import build, default_spec, load_tasks
+from axon.recipes.schemes import scheme_of
 from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
-from axon.recipes.tables import AGGREGATORS, SELECTORS, STEPS, allocators, choose
 from axon.recipes.worlds import AnyWorld, is_own_task, world_of
 from axon.report.records import RecordFile, to_json, write_whole
 from axon.rounds.checkpoint import Store, damaged, open_store, reading, state_of
@@ -31,7 +30,7 @@ from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.remote import Hosting
-from axon.rounds.settings import Run, Scheme
+from axon.rounds.settings import Run
 from axon.testbed.simulation import Simulated
 from axon.values import RoundRecord, TaskSpec, Vector
 
@@ -120,24 +119,13 @@ def run_of(recipe: Recipe, dataset: Dataset) -> Run:
         spec=spec_of(recipe, dataset),
         cycles=recipe.cycles,
         deadline_s=recipe.deadline_s,
+        grace_s=recipe.grace_s,
         shard_samples=recipe.samples_in_shard,
         name=recipe.name,
         seed=recipe.seed,
         quorum=recipe.quorum,
         own_data=recipe.own_data or bool(recipe.partition),
         evaluate_every=recipe.evaluate_every,
-    )
-
-
-def scheme_of(recipe: Recipe) -> Scheme:
-    """The policies that the recipe names."""
-    codec(recipe.codec)  # An order carries its name; what it names has to exist.
-    return Scheme(
-        select=choose("selector", SELECTORS, recipe.selector),
-        allocate=choose("allocator", allocators(recipe.passes), recipe.allocator),
-        aggregate=choose("aggregator", AGGREGATORS, recipe.aggregator),
-        step=choose("step", STEPS, recipe.step),
-        codec=recipe.codec,
     )
 
 

@@ -12,13 +12,15 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from axon.errors import ConfigurationError
-from axon.values import check_positive, check_whole
+from axon.values import check_amount, check_positive, check_whole
 
 World = Literal["simulated", "emulated", "deployed"]
 Cpu = Literal["duty", "quota"]
 Links = Literal["shaped", "namespaces", "none"]
 CHOICES = {"world": get_args(World), "cpu": get_args(Cpu), "links": get_args(Links)}
 
+COUNTS = ("cycles", "passes", "batch_size", "shard_samples", "total_shards", "quorum")
+"""Settings that are whole numbers of at least 1."""
 MOST = 10**9
 """Of anything that is counted, and of seconds: beyond it lies a slip of the keyboard."""
 MOST_LEARNING_RATE = 1e6
@@ -47,6 +49,15 @@ class Recipe:
     discover: bool = False
     """Also take devices that announce themselves."""
     allocator: str = "open"
+    total_shards: int | None = None
+    """What the orchestrator deals out in a cycle where it knows who can do what; None for all."""
+    benchmark_shards: int | None = None
+    """What a device benchmarks itself on before its first cycle; None for as many as the allocator
+    needs, which may be none."""
+    dynamic: bool = False
+    """Whether devices keep a margin that they learn from their own misses."""
+    private: tuple[str, ...] = ()
+    """Devices that do not tell their capability."""
     selector: str = "everyone"
     aggregator: str = "weighted-mean"
     step: str = "replace"
@@ -60,6 +71,8 @@ class Recipe:
     cpu: Cpu = "duty"
     links: Links = "shaped"
     deadline_s: float = 1.0
+    grace_s: float = 0.0
+    """How long after the deadline answers are still taken."""
     cycles: int = 10
     passes: int = 1
     shard_samples: int | None = None
@@ -75,10 +88,13 @@ class Recipe:
     def __post_init__(self) -> None:
         for name in CHOICES:
             _check_choice(name, getattr(self, name))
-        for name in ("cycles", "passes", "batch_size", "shard_samples", "quorum"):
+        for name in COUNTS:
             _check_count(name, getattr(self, name), least=1)
-        _check_count("evaluate_every", self.evaluate_every, least=0)
+        for name in ("evaluate_every", "benchmark_shards"):
+            _check_count(name, getattr(self, name), least=0)
         _check_amount("deadline_s", self.deadline_s, most=MOST)
+        check_amount("grace_s", self.grace_s)
+        _check_most("grace_s", self.grace_s, MOST)
         _check_amount("learning_rate", self.learning_rate, most=MOST_LEARNING_RATE)
         if not isinstance(self.momentum, (int, float)) or not 0 <= self.momentum < 1:
             raise ConfigurationError(
@@ -117,6 +133,10 @@ def _check_amount(name: str, value: float | None, *, most: float) -> None:
     if value is None:
         return
     check_positive(name, value)
+    _check_most(name, value, most)
+
+
+def _check_most(name: str, value: float, most: float) -> None:
     if value > most:
         raise ConfigurationError(f"{name} must be at most {most:g}, got {value!r}")
 

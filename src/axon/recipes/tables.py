@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from axon.aggregation.mean import Mean, WeightedMean
+from axon.allocation.csa import Method, StalenessAware
 from axon.allocation.equal import Equal, Open
 from axon.errors import ConfigurationError
 from axon.policies import Aggregator, Allocator, GlobalStep, Selector
@@ -31,12 +33,36 @@ STEPS: dict[str, Maker[GlobalStep]] = {
 }
 
 
-def allocators(passes: int) -> dict[str, Maker[Allocator]]:
-    """How many passes to make is part of a share, so of an allocator."""
+CSA_METHODS: tuple[Method, ...] = ("exact", "relaxed", "sai")
+
+
+def allocators(passes: int, total: int | None = None) -> dict[str, Maker[Allocator]]:
+    """How many passes to make is part of a share, so of an allocator.
+
+    Those that go by what learners tell of themselves choose the passes, and deal out `total`.
+    """
+
+    def knowing(name: str, method: Method) -> Maker[Allocator]:
+        made = partial(StalenessAware, total=total, method=method)
+        return lambda given: _without(name, given, made)
+
     return {
         "open": lambda given: _without("open", given, lambda: Open(passes=passes)),
+        "dab": lambda given: _without("dab", given, lambda: Open(passes=passes)),
         "equal": lambda given: Equal(shards=_whole("equal", given), passes=passes),
+        "csa": lambda given: StalenessAware(total=total, method=_csa_method(given)),
+        "synchronous": knowing("synchronous", "synchronous"),
+        "eta": knowing("eta", "equal"),
     }
+
+
+def _csa_method(given: str) -> Method:
+    for method in CSA_METHODS:
+        if method == (given or "exact"):
+            return method
+    raise ConfigurationError(
+        f"csa has no method {given!r}", hint=f"known are {', '.join(CSA_METHODS)}"
+    )
 
 
 def choose(kind: str, table: Mapping[str, Maker[T]], text: str) -> T:

@@ -31,11 +31,7 @@ def devices_of(recipe: Recipe) -> dict[str, Device]:
 def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
     """Build the world; nothing is started before it is entered."""
     if recipe.world == "deployed":
-        if recipe.partition:
-            raise ConfigurationError(
-                "real devices bring their own data",
-                hint="leave out the partition, and start `axon worker --data FILE` on them",
-            )
+        _check_deployed(recipe)
         return deployed(recipe.hosts, hosting=hosting, discover=recipe.discover)
     devices = devices_of(recipe)
     activity = _activity(recipe, tuple(devices))
@@ -43,7 +39,14 @@ def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
         data = None
         if recipe.partition:
             data = deal(recipe.dataset, recipe.partition, tuple(sorted(devices)), recipe.seed)
-        return simulated(devices, seed=recipe.seed, data=data, activity=activity)
+        return simulated(
+            devices,
+            seed=recipe.seed,
+            data=data,
+            activity=activity,
+            dynamic=recipe.dynamic,
+            private=recipe.private,
+        )
     emulation = Emulation(
         cpu=recipe.cpu,
         links=recipe.links,
@@ -51,11 +54,32 @@ def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
         dataset=recipe.dataset,
         partition=recipe.partition,
         tasks=(recipe.task,) if is_own_task(recipe.task) else (),
+        dynamic=recipe.dynamic,
+        private=recipe.private,
     )
     if recipe.partition:
         partition_of(recipe.partition)  # Known to be right before a process is started.
         load(recipe.dataset, seed=recipe.seed)
     return emulated(devices, seed=recipe.seed, emulation=emulation)
+
+
+def _check_deployed(recipe: Recipe) -> None:
+    """Raise for what only the devices themselves can be told."""
+    if recipe.partition:
+        raise ConfigurationError(
+            "real devices bring their own data",
+            hint="leave out the partition, and start `axon worker --data FILE` on them",
+        )
+    if recipe.private:
+        raise ConfigurationError(
+            "real devices decide for themselves what they tell",
+            hint="leave out private, and start `axon worker --private` on them",
+        )
+    if recipe.dynamic:
+        raise ConfigurationError(
+            "real devices keep their own margins",
+            hint="leave out dynamic, and start `axon worker --dynamic` on them",
+        )
 
 
 def is_own_task(task: str) -> bool:

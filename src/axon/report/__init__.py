@@ -1,1 +1,6 @@
-"""What happened: the records that every cycle leaves, and how they are kept and read."""
+"""What happened: the records that every cycle leaves, and how results are shown.
+
+records     round records as lines of JSON
+tables      rows as aligned text and as HTML
+figures     figures as values, drawn as SVG
+"""

@@ -1,0 +1,11 @@
+"""Published results, measured again: one small module for each, run by `axon reproduce NAME`.
+
+result      claims, rows and a figure: what an experiment comes to
+settings    what every experiment can be told
+registry    the experiments by name
+placements  the learners of the asynchronous experiments, placed at random
+page        several results as one page of HTML
+
+An experiment is a module with `run(settings) -> Result`. A claim that does not hold is a result,
+not an error; it says why.
+"""

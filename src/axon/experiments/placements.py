@@ -1,0 +1,153 @@
+"""The learners of Mohammad and Sorour's experiments: placed at random around an access point.
+
+Indoors, over 802.11-type links, within 50 m, about half of them laptops and half small boards. Its
+table of the channel is in another paper and its bounds on a learner's samples are nowhere: what
+`axon.allocation.link` and `Setup` have instead is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from axon.allocation.link import (
+    DESKTOP_HZ,
+    MICROCONTROLLER_HZ,
+    MNIST,
+    LearningTask,
+    Radio,
+    epoch_time,
+    gain_at,
+)
+from axon.allocation.staleness import EpochTime, StalenessPlan, allocate, equal
+from axon.errors import ConfigurationError
+from axon.experiments.settings import Settings
+from axon.intervals import Interval, mean_interval
+from axon.seeds import stream
+
+NEAREST_M = 1.0
+"""No node sits in the antenna."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The numbers of the experiment."""
+
+    samples: int = 60_000
+    task: LearningTask = MNIST
+    radius_m: float = 50.0
+    clocks_hz: tuple[float, ...] = (DESKTOP_HZ, MICROCONTROLLER_HZ)
+    """The learners' clocks, in turn."""
+    least_share: float = 0.1
+    most_share: float = 2.0
+    """Assumed: a learner gets from a tenth of to twice the samples of an equal share."""
+
+    def bounds(self, learners: int) -> tuple[int, int]:
+        """The fewest and the most samples that one of so many learners may get (7f)."""
+        share = self.samples / learners
+        most = min(float(self.samples), self.most_share * share)
+        return max(1, math.floor(self.least_share * share)), math.ceil(most)
+
+
+def placed(setup: Setup, learners: int, seed: int, placement: int) -> tuple[EpochTime, ...]:
+    """What an epoch costs each of so many learners in one random placement.
+
+    The first learners of a placement are the same whatever their number, so that a curve over the
+    number adds learners and does not exchange them.
+    """
+    chance = stream(seed, "placement", placement).random(learners)
+    times = []
+    for at, drawn in enumerate(chance):
+        # The root spreads the nodes evenly over the disc, not along its radius.
+        distance_m = max(NEAREST_M, setup.radius_m * math.sqrt(drawn))
+        clock_hz = setup.clocks_hz[at % len(setup.clocks_hz)]
+        times.append(epoch_time(Radio(gain=gain_at(distance_m)), setup.task, clock_hz))
+    return tuple(times)
+
+
+SCHEMES: Mapping[str, Literal["exact", "relaxed", "sai"] | None] = {
+    "exact": "exact",
+    "relaxed": "relaxed",
+    "SAI": "sai",
+    "ETA": None,
+}
+"""The allocations that are compared, and how `allocate` calls them; ETA is `equal`."""
+
+
+def plan(
+    scheme: str, times: Sequence[EpochTime], setup: Setup, period_s: float
+) -> StalenessPlan | None:
+    """The scheme's plan; None where the samples do not fit into the period."""
+    lower, upper = setup.bounds(len(times))
+    method = SCHEMES[scheme]
+    try:
+        if method is None:
+            return equal(times, total=setup.samples, period_s=period_s)
+        return allocate(
+            times,
+            total=setup.samples,
+            period_s=period_s,
+            lower=lower,
+            upper=upper,
+            method=method,
+        )
+    except ConfigurationError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Every plan of every placement, by period, number of learners and scheme."""
+
+    plans: dict[tuple[float, int, str], tuple[StalenessPlan | None, ...]]
+
+    @property
+    def learners(self) -> tuple[int, ...]:
+        """The numbers of learners that were tried, ascending."""
+        return tuple(sorted({count for _, count, _ in self.plans}))
+
+    def feasible(self, period_s: float, count: int, scheme: str) -> list[StalenessPlan]:
+        """The plans of the placements in which there was one."""
+        return [each for each in self.plans[period_s, count, scheme] if each is not None]
+
+    def most(self, period_s: float, count: int, scheme: str) -> Interval | None:
+        """The maximum staleness, averaged over the placements; None where it never fits."""
+        plans = self.feasible(period_s, count, scheme)
+        return mean_interval([each.max_staleness for each in plans]) if plans else None
+
+    def average(self, period_s: float, count: int, scheme: str) -> Interval | None:
+        """The average staleness (Eq. 13), averaged over the placements."""
+        plans = self.feasible(period_s, count, scheme)
+        return mean_interval([each.average_staleness for each in plans]) if plans else None
+
+    def pairs(self, one: str, other: str) -> list[tuple[StalenessPlan, StalenessPlan]]:
+        """Both schemes' plans for each problem that both of them solved."""
+        return [
+            (mine, yours)
+            for (period_s, count, scheme), plans in self.plans.items()
+            if scheme == one
+            for mine, yours in zip(plans, self.plans[period_s, count, other], strict=True)
+            if mine is not None and yours is not None
+        ]
+
+
+def measure(
+    setup: Setup,
+    learners: Sequence[int],
+    periods_s: Sequence[float],
+    placements: int,
+    settings: Settings,
+) -> Found:
+    """Every scheme's plan for these numbers of learners and these periods."""
+    plans: dict[tuple[float, int, str], tuple[StalenessPlan | None, ...]] = {}
+    for count in learners:
+        settings.progress(f"{count} learners in {placements} placements")
+        places = [placed(setup, count, settings.seed, at) for at in range(placements)]
+        for period_s in periods_s:
+            for scheme in SCHEMES:
+                plans[period_s, count, scheme] = tuple(
+                    plan(scheme, times, setup, period_s) for times in places
+                )
+    return Found(plans)

@@ -1,0 +1,84 @@
+"""The experiments by name; a module is imported when its experiment runs, not to list it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from axon.errors import ConfigurationError
+
+# With them come numbers and figures, which a listing does without.
+if TYPE_CHECKING:
+    from axon.experiments.result import Result
+    from axon.experiments.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A published result that can be measured again."""
+
+    name: str
+    summary: str
+    source: str
+    """Where it was published."""
+    trains: bool = True
+    """Whether it trains, and so needs torch and reads the data set."""
+
+    def run(self, settings: Settings) -> Result:
+        """Measure it again."""
+        module = importlib.import_module(f"axon.experiments.{self.name.replace('-', '_')}")
+        result: Result = module.run(settings)
+        return result
+
+
+_THESIS = "D. J. Mays, MSc thesis, Queen's University, 2023"
+_ASYNCHRONOUS = (
+    "U. Mohammad, S. Sorour: Adaptive Task Allocation for Asynchronous Federated Mobile Edge "
+    "Learning"
+)
+_IN_ORDER = (
+    Experiment(
+        name="sb-runtime",
+        summary="how well subset benchmarking and FLOPS predict the time to train",
+        source=f"{_THESIS}, Fig. 3.2",
+    ),
+    Experiment(
+        name="sb-download",
+        summary="how well subset benchmarking predicts the time to download 60 shards",
+        source=f"{_THESIS}, Fig. 3.3",
+        trains=False,
+    ),
+    Experiment(
+        name="dab-cycles",
+        summary="loss and accuracy of DAB and CSA, cycle by cycle, with two and four devices",
+        source=f"{_THESIS}, Fig. 3.4 and 3.5",
+    ),
+    Experiment(
+        name="dab-deadline",
+        summary="how DAB and CSA keep a deadline on four Jetson Nanos, and what it costs",
+        source=f"{_THESIS}, Fig. 3.6 to 3.8",
+    ),
+    Experiment(
+        name="staleness",
+        summary="how stale four allocations of 60,000 samples are, with 2 to 20 learners",
+        source=f"{_ASYNCHRONOUS}, Fig. 2",
+        trains=False,
+    ),
+    Experiment(
+        name="async-accuracy",
+        summary="accuracy of asynchronous, synchronous and equal allocation, cycle by cycle",
+        source=f"{_ASYNCHRONOUS}, Fig. 3",
+    ),
+)
+EXPERIMENTS: Mapping[str, Experiment] = {each.name: each for each in _IN_ORDER}
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name; an unknown name is told the known ones."""
+    if name not in EXPERIMENTS:
+        raise ConfigurationError(
+            f"there is no experiment {name!r}", hint=f"known are {', '.join(EXPERIMENTS)}"
+        )
+    return EXPERIMENTS[name]
