@@ -1,11 +1,13 @@
 """How good MED's plans are beside two general solvers that have far more time.
 
     python benchmarks/bench_med.py [--quick] [--sizes 10x3 20x4] [--seeds 1] [--solver-s 60]
+                                   [--least 1]
 
 Learners have three states as in the thesis's section 4.3.1: a one-hot vector through a softmax of
 heat 0.5, prices normal with mean 1 and variance 0.5 within [0.1, 1.5]. Speeds, links and sizes are
-drawn, about 14 shards a learner. Deadlines are a quarter above what learners dealt out like cards
-take; a loose budget never binds, a tight one is nine tenths of what those learners cost. HiGHS
+drawn, about 14 shards a learner, of which each must have `--least`. Deadlines are a quarter above
+what learners dealt out like cards take; a loose budget never binds, a tight one is nine tenths of
+what those learners cost. HiGHS
 (package highspy) and CP-SAT (package ortools) get one thread and `--solver-s`; a solver that is
 not installed is left out. The ratio is our objective over the better one's: below 1 we are better.
 """
@@ -64,7 +66,7 @@ def draw_learner(random: np.random.Generator, name: str, speeds: list[float]) ->
     return MedLearner(name, price, states)
 
 
-def draw(size: str, seed: int, *, tight: bool) -> MedProblem:
+def draw(size: str, seed: int, *, tight: bool, least: int = 1) -> MedProblem:
     """A problem that has a plan whenever the budget is loose."""
     learners, tasks = map(int, size.split("x"))
     random = stream(seed, "bench med", size)
@@ -82,12 +84,13 @@ def draw(size: str, seed: int, *, tight: bool) -> MedProblem:
     ]
     speeds = [random.uniform(0.5, 4.0) for _ in range(tasks)]
     who = [draw_learner(random, f"learner-{j:04}", speeds) for j in range(learners)]
-    free = Terms.of(MedProblem(drawn, who, 1e9))
+    free = Terms.of(MedProblem(drawn, who, 1e9, least))
     dealt = settle(free, [np.arange(i, learners, tasks) for i in range(tasks)])
     assert dealt is not None
     delays = dict(zip(free.tasks, dealt.delays, strict=True))
     limited = [replace(task, deadline_s=1.25 * delays[task.name]) for task in drawn]
-    return MedProblem(limited, who, 0.9 * dealt.cost if tight else 2.0 * sum(free.shards))
+    budget = 0.9 * dealt.cost if tight else 2.0 * sum(free.shards)
+    return MedProblem(limited, who, budget, least)
 
 
 def solve_cpsat(problem: MedProblem, limit_s: float) -> float | None:
@@ -111,9 +114,10 @@ def solve_cpsat(problem: MedProblem, limit_s: float) -> float | None:
             most = int(terms.within(i, np.array([j]), float(terms.deadline_s[i]))[0, 0])
             model.add(delays[i] >= fixed * serves[i][j] + each * shards[i][j])
             model.add(shards[i][j] <= most * serves[i][j])
-            model.add(shards[i][j] >= terms.least * serves[i][j])
+            model.add(shards[i][j] >= terms.serving * serves[i][j])
+    only = model.add_exactly_one if terms.least else model.add_at_most_one
     for j in range(learners):
-        model.add_at_most_one(serves[i][j] for i in range(tasks))
+        only(serves[i][j] for i in range(tasks))
     prices = [math.ceil(price * SCALE) for price in terms.price]
     spent = sum(prices[j] * shards[i][j] for i in range(tasks) for j in range(learners))
     model.add(spent <= math.floor(terms.budget * SCALE))
@@ -163,9 +167,8 @@ class Line:
         return " | ".join(f"{cell:>10}" for cell in cells)
 
 
-def measure(size: str, seed: int, *, tight: bool, solver_s: float) -> Line:
+def measure(size: str, problem: MedProblem, *, tight: bool, solver_s: float) -> Line:
     """Solve one problem by everything that is installed."""
-    problem = draw(size, seed, tight=tight)
     limit_s = LIMITS_S[size]
     quick = allocate(problem, time_limit_s=min(1.0, limit_s))
     began = time.monotonic()
@@ -226,6 +229,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=list(LIMITS_S))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--solver-s", type=float)
+    parser.add_argument("--least", type=int, default=1, help="shards that every learner must have")
     options = parser.parse_args()
     sizes = options.sizes or (["10x3", "20x4"] if options.quick else list(LIMITS_S))
     solver_s = options.solver_s or (5.0 if options.quick else 60.0)
@@ -235,7 +239,8 @@ def main() -> None:
     for size in sizes:
         for seed in range(options.seeds):
             for tight in (False, True):
-                lines.append(measure(size, seed, tight=tight, solver_s=solver_s))
+                problem = draw(size, seed, tight=tight, least=options.least)
+                lines.append(measure(size, problem, tight=tight, solver_s=solver_s))
                 print(lines[-1], flush=True)
     print("\n".join(verdicts(lines)))
 

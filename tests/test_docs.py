@@ -127,6 +127,25 @@ def test_the_guide_to_training(tmp_path: Path) -> None:
     run([sys.executable, "-W", "error", "-c", loading], tmp_path)
 
 
+@pytest.mark.timeout(180)
+def test_the_guide_to_staleness(tmp_path: Path) -> None:
+    page = "docs/staleness.md"
+    typed = re.findall(r"^axon ([^#\n]*)", "".join(blocks(page, "")), re.MULTILINE)
+    assert len(typed) == 5
+    told = [run(axon(*words.split()), tmp_path, OMP_NUM_THREADS="1") for words in typed]
+    assert "keeps its capability to itself" in told[1]
+    assert (tmp_path / "reproduced/staleness.json").exists()
+    plans, rounds = (
+        run([sys.executable, "-W", "error", "-c", code], tmp_path) for code in blocks(page)
+    )
+    # What the page says that they print stands behind the lines that print it.
+    for line in plans.splitlines():
+        assert f"# {line}" in (ROOT / page).read_text()
+    assert rounds.count("('pi-1', 'declined', 0, 0)") == 2
+    for picture in re.findall(r"\]\((figures/[^)]*)\)", (ROOT / page).read_text()):
+        assert (ROOT / "docs" / picture).exists()
+
+
 def test_the_deadline_example() -> None:
     command = [sys.executable, "-W", "error", "examples/deadline/main.py", "--cycles", "3"]
     told = run(command, ROOT, AXON_LOG="off", OMP_NUM_THREADS="1")

@@ -1,6 +1,6 @@
 """How far a mean can be trusted: Student's 95 % intervals.
 
-    mean_interval([9.8, 10.1, 10.3])      # Interval(value=10.067, low=9.442, high=10.692)
+mean_interval([9.8, 10.1, 10.3])      # Interval(value=10.067, low=9.442, high=10.692)
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ among the answers of a `gather`.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -273,7 +273,7 @@ Status: TypeAlias = Literal["used", "late", "refused", "declined", "failed", "no
 
 used: its update is in the average · late: it came after the deadline and is not · refused: it was
 not fit to be averaged · declined: the learner sat out · failed: no answer · not needed: the quorum
-was there before it answered
+was there before it answered, or it was given nothing to do
 """
 
 
@@ -334,19 +334,36 @@ class RoundRecord:
 
 def check_positive(name: str, value: float) -> None:
     """Raise unless it is a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise ConfigurationError(f"{name} must be a finite number above 0, got {value!r}")
+    if not _is_finite(value) or value <= 0:
+        raise ConfigurationError(f"{name} must be a finite number above 0, got {_told(value)}")
 
 
 def check_amount(name: str, value: float) -> None:
     """Raise unless it is a finite number of at least zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise ConfigurationError(f"{name} must be a finite number of at least 0, got {value!r}")
+    if not _is_finite(value) or value < 0:
+        raise ConfigurationError(
+            f"{name} must be a finite number of at least 0, got {_told(value)}"
+        )
 
 
 def check_whole(name: str, value: int, *, least: int) -> None:
     """Raise unless it is a whole number of at least that much."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigurationError(
-            f"{name} must be a whole number of at least {least}, got {value!r}"
+            f"{name} must be a whole number of at least {least}, got {_told(value)}"
         )
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    # A whole number may be finite and yet too large for any arithmetic that follows.
+    return abs(value) <= sys.float_info.max
+
+
+def _told(value: object, most: int = 100) -> str:
+    """A value in a message; Python does not write out whole numbers of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 400:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from axon.allocation.csa import Method, StalenessAware, epoch_time
+from axon.allocation.csa import BEYOND, Method, StalenessAware, bounded, epoch_time
 from axon.allocation.staleness import EpochTime
 from axon.errors import ConfigurationError
 from axon.policies import Situation
@@ -18,7 +19,7 @@ COST = TaskCost(model_bytes=1000, shard_bytes=500)
 QUICK = Capability(shards_per_s=4.0, bytes_per_s=1000.0)
 SLOW = Capability(shards_per_s=1.0, bytes_per_s=1000.0)
 HOPELESS = Capability(shards_per_s=0.01, bytes_per_s=1000.0)
-EVERY: tuple[Method, ...] = ("exact", "relaxed", "sai", "synchronous", "equal")
+EVERY: tuple[Method, ...] = ("exact", "relaxed", "sai", "synchronous", "eta")
 
 
 def situation_of(deadline_s: float, shards: int = 12, **told: Capability) -> Situation:
@@ -103,7 +104,7 @@ def test_every_method_deals_out_the_total_within_the_deadline(method: Method) ->
         assert took_s(situation.capabilities[name], shards, passes) <= 20.0
     if method == "synchronous":
         assert staleness_of(shares) == 0
-    if method == "equal":
+    if method == "eta":
         assert {shards for shards, _ in shares.values()} == {3}
 
 
@@ -113,7 +114,7 @@ def test_a_total_that_takes_too_long_is_done_all_the_same(method: Method) -> Non
     situation = situation_of(5.0, a=QUICK, b=SLOW)
     shares = dealt(situation, method=method)
     assert sum(shards for shards, _ in shares.values()) == 12
-    if method == "equal":
+    if method == "eta":
         assert shares == {"a": (6, 1), "b": (6, 1)}
         return
     assert {passes for _, passes in shares.values()} == {1}
@@ -124,7 +125,7 @@ def test_a_total_that_takes_too_long_is_done_all_the_same(method: Method) -> Non
 
 
 def test_an_equal_share_that_one_cannot_do_leaves_the_others_their_passes() -> None:
-    shares = dealt(situation_of(8.0, a=QUICK, b=SLOW), method="equal")
+    shares = dealt(situation_of(8.0, a=QUICK, b=SLOW), method="eta")
     assert shares == {"a": (6, 2), "b": (6, 1)}
 
 
@@ -152,6 +153,51 @@ def test_nobody_holds_a_shard_twice() -> None:
     assert dealt(situation_of(60.0, 0, a=QUICK)) == {}
 
 
+# --- those who tell what is not so ---------------------------------------------------------------
+
+LIAR = Capability(shards_per_s=1e15, bytes_per_s=1e15)
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("honest", [0, 1, 5])
+def test_no_claim_brings_more_than_the_most_passes(method: Method, honest: int) -> None:
+    told = {f"h{number}": QUICK for number in range(honest)} | {"liar": LIAR}
+    long = replace(situation_of(1e6), capabilities=told)
+    shares = dealt(long, method=method, most_passes=7)
+    assert sum(shards for shards, _ in shares.values()) == 12
+    assert {passes for _, passes in shares.values()} == {7}
+    assert {passes for _, passes in dealt(long, method=method).values()} == {100}
+
+
+def test_a_claim_that_is_too_fast_is_no_period_that_is_too_short() -> None:
+    """Honest learners keep the passes that they have time for."""
+    shares = dealt(situation_of(40.0, a=QUICK, b=QUICK, liar=LIAR))
+    assert min(passes for _, passes in shares.values()) > 1
+    for name in "ab":
+        shards, passes = shares[name]
+        assert took_s(QUICK, shards, passes) <= 40.0
+        assert passes == 100 or took_s(QUICK, shards, passes + 1) > 40.0
+
+
+def test_what_is_told_beyond_all_others_is_planned_as_a_bounded_amount() -> None:
+    told = {"a": SLOW, "b": QUICK, "liar": LIAR}
+    assert bounded(told) == {
+        "a": SLOW,
+        "b": QUICK,
+        "liar": Capability(shards_per_s=4.0 * BEYOND, bytes_per_s=1000.0 * BEYOND),
+    }
+    # Of two, the slower one is the measure; of one, there is none.
+    assert bounded({"a": SLOW, "liar": LIAR})["liar"].shards_per_s == 1.0 * BEYOND
+    assert bounded({"liar": LIAR}) == {"liar": LIAR}
+    assert bounded({}) == {}
+    # Also those who do not take part in this cycle are compared with.
+    both = situation_of(20.0, a=SLOW, b=SLOW, liar=LIAR)
+    plain = situation_of(20.0, liar=bounded(both.capabilities)["liar"])
+    chosen = StalenessAware(most_passes=10**9)
+    assert chosen(("liar",), both) == chosen(("liar",), plain)
+    assert chosen(("liar",), situation_of(20.0, liar=LIAR)) != chosen(("liar",), plain)
+
+
 def test_shares_are_those_an_order_can_carry() -> None:
     share = StalenessAware()(("a",), situation_of(20.0, a=QUICK))["a"]
     assert isinstance(share, Share)
@@ -164,6 +210,7 @@ def test_shares_are_those_an_order_can_carry() -> None:
         ({"total": 0}, "total"),
         ({"lower": 0}, "lower"),
         ({"slack": 1.0}, "slack"),
+        ({"most_passes": 0}, "most_passes"),
         ({"lower": 3, "upper": 2}, "upper must be a whole number of at least 3"),
         ({"method": "best"}, "no method is called 'best' .known: exact, relaxed, sai"),
     ],

@@ -1,4 +1,4 @@
-"""What is kept back: the worst of the last tails, more after a miss, and never too much."""
+"""What is kept back: a margin and the worst of the last tails, and more after a miss."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from axon.errors import ConfigurationError
 from axon.seeds import stream
 
 DEADLINE_S = 10.0
+KEPT_S = DEADLINE_S * MARGIN
 
 
 def after(*tails_s: float, known: Tails | None = None) -> Tails:
@@ -24,19 +25,19 @@ def kept(*tails_s: float) -> float:
     return after(*tails_s).reserve_s(DEADLINE_S)
 
 
-def test_it_is_the_largest_of_the_last_and_not_less_than_the_margin() -> None:
-    assert kept() == kept(0.0, 0.1) == DEADLINE_S * MARGIN
-    assert kept(0.5, 2.0, 1.0) == 2.0
-    assert kept(2.0, *[1.0] * (REMEMBERED - 1)) == 2.0
-    assert kept(2.0, *[1.0] * REMEMBERED) == 1.0
-    assert kept(-3.0) == DEADLINE_S * MARGIN
+def test_it_is_the_largest_of_the_last_and_the_margin_beside_it() -> None:
+    assert kept() == kept(0.0) == KEPT_S
+    assert kept(0.5, 2.0, 1.0) == 2.0 + KEPT_S
+    assert kept(2.0, *[1.0] * (REMEMBERED - 1)) == 2.0 + KEPT_S
+    assert kept(2.0, *[1.0] * REMEMBERED) == 1.0 + KEPT_S
+    assert kept(-3.0) == KEPT_S
 
 
 def test_an_answer_that_was_given_up_doubles_it_and_one_that_comes_halves_it() -> None:
-    assert kept(1.0, math.inf) == 2.0
-    assert kept(1.0, math.inf, math.inf) == 4.0
-    assert kept(1.0, math.inf, math.inf, 0.5) == 2.0
-    assert kept(1.0, math.inf, 0.5, 0.5, 0.5) == 1.0
+    assert kept(1.0, math.inf) == 2 * (1.0 + KEPT_S)
+    assert kept(1.0, math.inf, math.inf) == 4 * (1.0 + KEPT_S)
+    assert kept(1.0, math.inf, math.inf, 0.5) == 2 * (1.0 + KEPT_S)
+    assert kept(1.0, math.inf, 0.5, 0.5, 0.5) == 1.0 + KEPT_S
 
 
 def test_it_is_never_more_than_half_and_comes_down_again_from_any_number_of_misses() -> None:
@@ -45,7 +46,7 @@ def test_it_is_never_more_than_half_and_comes_down_again_from_any_number_of_miss
     assert missed.reserve_s(DEADLINE_S) == 5.0
     assert missed.doublings == MOST_DOUBLINGS
     recovered = after(*[0.1] * MOST_DOUBLINGS, known=missed)
-    assert recovered.reserve_s(DEADLINE_S) == DEADLINE_S * MARGIN
+    assert recovered.reserve_s(DEADLINE_S) == 0.1 + KEPT_S
 
 
 def test_who_sits_out_believes_the_worst_less() -> None:
@@ -63,7 +64,8 @@ def test_of_exchangeable_tails_one_in_twenty_one_is_longer_at_most() -> None:
     random, tails, missed, cycles = stream(3, "tails"), Tails(), 0, 4000
     for _ in range(cycles):
         tail_s = 0.3 * math.exp(random.standard_normal() / 2)
-        missed += tail_s > tails.reserve_s(DEADLINE_S)
+        # The margin beside it catches some of these.
+        missed += tail_s > tails.reserve_s(DEADLINE_S) - KEPT_S
         tails = tails.after(tail_s, DEADLINE_S)
     assert 0.03 < missed / cycles < 1 / 21 + 0.01
 

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 from axon.allocation.staleness import (
     EpochTime,
+    Infeasible,
     Method,
     StalenessPlan,
     allocate,
-    equal,
+    eta,
     shortest,
     synchronous,
 )
+from axon.errors import ConfigurationError
 from axon.seeds import stream
 from tests.allocation.oracle import Case, best, cases, check, every_plan, every_split, seconds
 
@@ -245,14 +247,58 @@ def test_the_same_epochs_for_all_are_the_most_there_can_be() -> None:
 
 
 def test_the_same_samples_for_all() -> None:
-    plan = equal(times(1.0, 2.0, 3.0), total=8, period_s=18.0)
+    plan = eta(times(1.0, 2.0, 3.0), total=8, period_s=18.0)
     assert plan == StalenessPlan(
         samples=(3, 3, 2), epochs=(6, 3, 3), max_staleness=3, average_staleness=2.0
     )
     with pytest.raises(ValueError, match="learner 2 cannot do 1 epoch of 2 samples within 5 s"):
-        equal(times(1.0, 1.0, 3.0), total=8, period_s=5.0)
+        eta(times(1.0, 1.0, 3.0), total=8, period_s=5.0)
     with pytest.raises(ValueError, match="total must be a whole number of at least 3, got 2"):
-        equal(times(1.0, 1.0, 3.0), total=2, period_s=5.0)
+        eta(times(1.0, 1.0, 3.0), total=2, period_s=5.0)
+
+
+def test_no_plan_says_what_is_within_reach() -> None:
+    with pytest.raises(Infeasible) as total:
+        allocate(times(1.0, 2.0), total=9, period_s=4.0)
+    assert (total.value.least, total.value.most, total.value.learner) == (2, 6, None)
+    with pytest.raises(Infeasible) as one:
+        allocate(times(1.0, 2.0), total=9, period_s=5.0, lower=3)
+    assert (one.value.least, one.value.most, one.value.learner) == (0, 2, 1)
+    # What cannot be counted is no lack of time.
+    with pytest.raises(ConfigurationError, match="bound them with most_epochs") as many:
+        allocate(times(1e-15), total=1, period_s=1e6)
+    assert not isinstance(many.value, Infeasible)
+
+
+@pytest.mark.parametrize("cap", [1, 2, 4])
+def test_bounded_epochs_against_every_plan(cap: int) -> None:
+    bound = 0
+    for case in cases(seed=11, count=80):
+        plans = [[min(cap, each) for each in epochs] for epochs in every_plan(case, case.total)]
+        if not plans:
+            continue
+        found = allocate(
+            case.times,
+            total=case.total,
+            period_s=case.period_s,
+            lower=case.lower,
+            upper=case.upper,
+            most_epochs=cap,
+        )
+        wanted = min((max(each) - min(each), -min(each)) for each in plans)
+        assert (found.max_staleness, -min(found.epochs)) == wanted
+        assert sum(found.samples) == case.total
+        bound += cap in found.epochs
+    assert bound > 20
+
+
+@pytest.mark.parametrize("method", APPROXIMATE)
+def test_the_papers_ways_keep_to_the_bound(method: Method) -> None:
+    plan = allocate(times(1e-15, 1.0), total=8, period_s=9.0, most_epochs=5, method=method)
+    assert (sum(plan.samples), max(plan.epochs)) == (8, 5)
+    plan = synchronous(times(1e-15, 1e-15), total=8, period_s=9.0, most_epochs=5)
+    assert plan.epochs == eta(times(1e-15, 1e-15), total=8, period_s=9.0, most_epochs=5).epochs
+    assert plan.epochs == (5, 5)
 
 
 def test_one_epoch_as_soon_as_possible() -> None:
@@ -292,10 +338,9 @@ def test_ten_thousand_learners_in_no_time() -> None:
     took = []
     for total in (6_000_000, 60_000):
         for _ in range(5):
-            began_s = time.perf_counter()
+            began_s = time.process_time()
             plan = allocate(fleet, total=total, period_s=15.0)
-            took.append(time.perf_counter() - began_s)
+            took.append(time.process_time() - began_s)
         assert sum(plan.samples) == total
-    # The bar is 0.2 s, as benchmarks/bench_allocation.py shows; here others may be at work.
-    assert statistics.median(took[:5]) < 0.6
-    assert statistics.median(took[5:]) < 0.6
+    assert statistics.median(took[:5]) < 0.2
+    assert statistics.median(took[5:]) < 0.2

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from axon.allocation.dab import shard_bound
+from axon.allocation.margin import MARGIN
 from axon.cli import probe
 from axon.devices import flops
 from axon.values import Capability, TaskCost
@@ -20,13 +21,16 @@ def quick_flops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def within(figures: dict[str, Any], lost_s: float = 0.0) -> dict[str, int]:
-    """Shards by deadline, from the other figures."""
+    """Shards by deadline, from the other figures; a learner keeps a margin of each."""
     capability = Capability(
         shards_per_s=figures["shards_per_s"], bytes_per_s=figures["bytes_per_s"]
     )
     cost = TaskCost(model_bytes=figures["model_bytes"], shard_bytes=figures["shard_bytes"])
     lost_s += figures["fixed_s"]
-    return {str(limit): shard_bound(capability, cost, limit - lost_s) for limit in (5, 15, 60)}
+    return {
+        str(limit): shard_bound(capability, cost, limit * (1 - MARGIN) - lost_s)
+        for limit in (5, 15, 60)
+    }
 
 
 def test_json_has_every_figure_and_they_agree(shell: Shell) -> None:

@@ -112,6 +112,9 @@ def test_the_picture_follows_each_learner() -> None:
     assert "declined: no time" in picture
     # One that was given up may still say how far it is; one of an earlier cycle too.
     assert drawn(*events, LearnerProgress("b", 1, 2), LearnerProgress("x", 1, 2)) == picture
+    # One without a share is in no plan and has its end at once.
+    idle = device("d", "not needed", "the allocator gave it no share", batches=0)
+    assert drawn(*events, LearnerSettled(idle)).count("not needed") == 1
 
 
 def test_the_picture_shows_who_benchmarks_itself_and_what_came_of_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -99,7 +100,7 @@ def test_the_list_has_a_line_each(shell: Shell) -> None:
 def test_a_data_set_that_nobody_reads_is_mentioned(shell: Shell) -> None:
     ended = shell("reproduce", "tiny", "--dataset", "digits")
     assert ended.code == 0
-    assert "axon: tiny does not train and reads no --dataset\n" in ended.err
+    assert "axon: tiny learns nothing and reads no --dataset\n" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_data_set_that_nobody_reads_is_mentioned(shell: Shell) -> None:
         (["big"], "there is no experiment 'big' (known are tiny)"),
         (["tiny", "--all"], "--all runs every experiment, and 'tiny' asks for one"),
         (["tiny", "--seed", "-1"], "seed must be at least 0, got -1"),
-        (["tiny", "--repeats", "0"], "repeats must be at least 1, got 0"),
+        (["tiny", "--repeats", "0"], "repeats must be from 1 to 10000, got 0"),
         (["tiny", "--out", "file"], "cannot write to file: File exists"),
         (["tiny", "--out", "file/in"], "cannot write to file/in: Not a directory"),
         (["tiny", "--json", "folder"], "cannot write to folder: it is a folder"),
@@ -128,19 +129,44 @@ def test_what_cannot_be_meant_is_one_line_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("option", "place"), [("--out", "closed"), ("--json", "closed/result.json")]
+    ("option", "given", "place"),
+    [("--out", "closed", "closed/tiny.json"), ("--json", "closed/it.json", "closed/it.json")],
 )
 def test_a_place_that_may_not_be_written_to(
-    option: str, place: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    option: str, given: str, place: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("closed").mkdir()
     # As it is for anybody but the superuser, as whom these tests may run.
     monkeypatch.setattr(
         os, "access", lambda path, mode: Path(path).name != "closed" or not mode & os.W_OK
     )
-    ended = shell("reproduce", "tiny", option, place)
+    ended = shell("reproduce", "tiny", option, given)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == f"axon: cannot write to {place}: permission denied\n"
+
+
+def test_a_folder_in_a_results_place_is_found_before_the_work(shell: Shell) -> None:
+    Path("reproduced/tiny.svg").mkdir(parents=True)
+    ended = shell("reproduce", "tiny")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "axon: cannot write to reproduced/tiny.svg: it is a folder\n"
+
+
+def test_what_was_there_stays_when_the_disk_is_full(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell("reproduce", "tiny").code == 0
+    before = Path("reproduced/tiny.json").read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    ended = shell("reproduce", "tiny", "--seed", "3")
+    assert ended.code == 2
+    assert ended.err.endswith("cannot write to reproduced/tiny.json: No space left on device\n")
+    assert Path("reproduced/tiny.json").read_bytes() == before
+    assert not list(Path("reproduced").glob(".*"))
 
 
 def test_an_interrupt_is_quiet(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,17 @@ def test_the_rate_is_two_operations_a_term_over_the_time_that_passed() -> None:
     assert measure_flops(repeats=3, clock=lambda: next(ticks)) == 2 * 512**3 * 3 / 0.5
 
 
+def test_a_brake_rests_before_the_first_product_and_within_the_time_of_each() -> None:
+    now = 0.0
+
+    def rest() -> None:
+        nonlocal now
+        now += 0.25
+
+    assert measure_flops(repeats=3, clock=lambda: now, brake=rest) == 2 * 512**3 * 3 / 0.75
+    assert now == 1.0
+
+
 def test_a_real_device_does_something() -> None:
     assert 1e6 < measure_flops(repeats=2) < 1e15
 

@@ -54,6 +54,10 @@ def install(
         module.__dict__["run"] = run
         patch.setitem(sys.modules, f"axon.experiments.{name}", module)
         found[name] = Experiment(
-            name=name, summary=f"what {name} does", source="A paper, Fig. 1", trains=trains
+            name=name,
+            summary=f"what {name} does",
+            source="A paper, Fig. 1",
+            trains=trains,
+            learns=trains,
         )
     patch.setattr(registry, "EXPERIMENTS", found)

@@ -31,7 +31,7 @@ def test_repeats_are_the_experiments_own_unless_somebody_says() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
-    [("seed", -1, "seed must be at least 0, got -1"), ("repeats", 0, "at least 1, got 0")],
+    [("seed", -1, "seed must be at least 0, got -1"), ("repeats", 0, "from 1 to 10000, got 0")],
 )
 def test_numbers_that_cannot_be_meant(field: str, value: int, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

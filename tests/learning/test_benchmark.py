@@ -240,7 +240,7 @@ def test_memory_bounds_a_benchmark_too() -> None:
     assert source.asked == [1, 3]
     short = Learner("pi", SteadyCompute(0.01), Abilities(memory_bytes=memory - 3 * shard_memory))
     answer, at_s = ask(survey_of(), short)
-    assert ("MB may be used" in reason_of(answer), at_s) == (True, 0.0)
+    assert ("more than it has" in reason_of(answer), at_s) == (True, 0.0)
 
 
 def test_what_cannot_be_benchmarked_is_declined_before_anything_is_fetched() -> None:
@@ -266,6 +266,14 @@ def test_the_dummy_has_parameters_of_its_own() -> None:
     assert {start.size for start in starts} == {initial(SPEC, 0).size}
     assert not np.array_equal(starts[0], starts[-1])
     assert not np.array_equal(starts[0], initial(SPEC, survey_of().seed))
+
+
+def test_a_trial_has_parameters_of_its_own_too() -> None:
+    compute = SteadyCompute(0.01)
+    update_of(do(order_of(None), Learner("pi", compute))[0])
+    *tried, trained = [job.start for job in compute.jobs]
+    assert {start.size for start in tried} == {initial(SPEC, 0).size}
+    assert trained is MODEL
 
 
 def test_a_benchmark_spares_the_first_cycle_its_trial() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from axon.learning.learner import Abilities, Learner
 from axon.learning.loop import train
 from axon.learning.nets import initial
 from axon.learning.room import TRAINING_COPIES
+from axon.testbed.virtual import run
 from axon.values import (
     Declined,
     Job,
@@ -144,6 +145,45 @@ def test_no_memory_is_a_reason() -> None:
     assert (at_s, source.asked) == (0.0, [])
 
 
+def test_how_much_memory_it_has_is_not_told() -> None:
+    """What is needed the orchestrator knows anyway, what there is it has no need to know."""
+    learner = Learner("pi", SteadyCompute(0.01), Abilities(memory_bytes=493_000_000))
+    large = TaskCost(model_bytes=500_000_000, shard_bytes=SHARD_BYTES)
+    needed = "the model and 1 shards need 2000 MB to train, which is more than it has"
+    assert reason_of(do(order_of(None, cost=large), learner)[0]) == needed
+    wide = order_of(None, spec=replace(SPEC, batch_size=10_000_000))
+    assert "493" not in reason_of(do(wide, learner)[0])
+
+
+@dataclass
+class TellingCompute(SteadyCompute):
+    """Tells how far it is after every batch."""
+
+    async def train(
+        self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
+    ) -> Trained:
+        trained = await super().train(job, until_s=until_s)
+        for done in range(trained.batches if report else 0):
+            assert report is not None
+            report(done + 1, job.batches)
+        return trained
+
+
+@pytest.mark.parametrize(
+    ("shards", "discloses", "told"), [(2, True, 4), (None, True, 0), (2, False, 0)]
+)
+def test_who_keeps_its_times_to_itself_does_not_tell_how_far_it_is(
+    shards: int | None, discloses: bool, told: int
+) -> None:
+    learner = Learner("pi", TellingCompute(0.01), Abilities(discloses=discloses))
+    heard: list[tuple[int, int]] = []
+    order = order_of(shards)
+    training = learner.train(order, SlowSource(1e6), lambda *counts: heard.append(counts))
+    update = update_of(run(training))
+    assert len(heard) == told
+    assert (update.timings is None) == (told == 0)
+
+
 def test_no_time_is_a_reason() -> None:
     slow = Learner("pi", SteadyCompute(0.9))
     assert "not one shard can be trained within 2 s" in reason_of(do(order_of(None), slow)[0])
@@ -244,7 +284,7 @@ def test_own_data_are_bounded_by_memory_too() -> None:
     memory = TRAINING_COPIES * MODEL.nbytes + 3 * shard
     learner = Learner("pi", SteadyCompute(0.001), Abilities(data=data, memory_bytes=memory))
     assert update_of(do(order_of(None), learner)[0]).samples <= 3 * SHARD_SAMPLES
-    assert "MB may be used" in reason_of(do(order_of(9), learner)[0])
+    assert "more than it has" in reason_of(do(order_of(9), learner)[0])
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

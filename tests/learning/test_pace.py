@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from axon.allocation.margin import MARGIN
+from axon.allocation.margin import MARGIN, Tails
 from axon.devices.subset import Line
 from axon.learning.learner import Abilities, Learner
 from axon.learning.pace import FASTEST, LAST, Pace, Speed
@@ -149,10 +149,31 @@ def test_a_bounded_number_of_cycles_is_remembered() -> None:
 def test_what_can_be_cut_short_is_hoped_for_and_what_cannot_is_feared() -> None:
     pace = Pace(Speed(rates=[2.0, 9.0, 4.0]), Speed(rates=[7.0, 5.0, 6.0]))
     assert pace.outlook(dynamic=False, cut_short=True) == (4.0, 6.0)
-    assert pace.outlook(dynamic=True, cut_short=True) == (9.0, 5.0)
+    assert pace.outlook(dynamic=True, cut_short=True) == (9.0, 7.0)
     assert pace.outlook(dynamic=True, cut_short=False) == (2.0, 5.0)
     for dynamic in (False, True):
         assert Pace().outlook(dynamic=dynamic, cut_short=True) == (0.0, 0.0)
+
+
+def test_who_is_in_doubt_forgets_its_worst_or_if_it_reckons_by_the_last_all() -> None:
+    pace = Pace(Speed(rates=[20.0, 100.0, 20.0, 100.0]), tails=Tails((1.0, 4.0, 2.0)))
+    pace.doubt(dynamic=True)
+    assert pace.training.rates == [100.0, 20.0, 100.0]
+    assert pace.tails == Tails((1.0, 2.0))
+    assert pace.outlook(dynamic=True, cut_short=True)[0] == 100.0
+    for _ in range(4):
+        pace.doubt(dynamic=True)
+    assert pace.training.rates == []
+    pace.training.note((1.0, 1.0), (2.0, 1.0))
+    pace.doubt(dynamic=False)
+    assert pace.training.rates == []
+
+
+def test_what_was_paid_in_one_cycle_is_no_part_of_its_rate_nor_of_the_next() -> None:
+    speed = Speed(fixed_s=0.1)
+    speed.note((100.0, 2.1), (100.0, 2.1), fixed_s=1.1)
+    assert speed.rates == pytest.approx([100.0])
+    assert speed.fixed_s == 0.1
 
 
 def test_a_tail_begins_where_training_ended_or_should_have() -> None:

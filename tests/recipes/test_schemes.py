@@ -41,7 +41,7 @@ def test_a_scheme_is_what_the_recipe_names() -> None:
             StalenessAware(total=20, method="sai"),
             Survey(shards=2, disclosed=True),
         ),
-        ({"allocator": "eta"}, StalenessAware(method="equal"), Survey(shards=8, disclosed=True)),
+        ({"allocator": "eta"}, StalenessAware(method="eta"), Survey(shards=8, disclosed=True)),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

@@ -44,7 +44,7 @@ def test_every_name_makes_a_policy_without_a_setting(kind: str, name: str) -> No
         ("allocator", "csa:relaxed", StalenessAware(total=60, method="relaxed")),
         ("allocator", "csa:sai", StalenessAware(total=60, method="sai")),
         ("allocator", "synchronous", StalenessAware(total=60, method="synchronous")),
-        ("allocator", "eta", StalenessAware(total=60, method="equal")),
+        ("allocator", "eta", StalenessAware(total=60, method="eta")),
         ("aggregator", "mean", Mean()),
         ("aggregator", "weighted-mean", WeightedMean()),
         ("step", "replace", Replace()),

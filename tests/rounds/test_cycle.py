@@ -197,7 +197,6 @@ def test_a_failed_learner_is_recorded_with_what_it_fetched() -> None:
         (Open(passes=2), 3, 12),
         (Fixed({"a": 3}), 3, 6),
         (Fixed({"a": 3}), None, 6),
-        (Fixed({"a": 3}), SHARDS, 6),
         (Fixed({"a": 3}), 1, 2),
     ],
 )
@@ -212,11 +211,31 @@ def test_nobody_weighs_more_than_his_share(allocate: Any, fetched: int | None, m
     assert statuses(most + 1) == statuses(10**6) == "refused"
 
 
-def test_a_member_without_a_share_sits_out() -> None:
+def test_a_member_without_a_share_sits_out_and_is_recorded() -> None:
     scene = Scene(allocate=Fixed({"a": 0, "b": 2}))
     harvest = scene.play(a=good(1), b=good(2), c=good(3))
-    assert [record.device for record in harvest.devices] == ["b"]
     assert list(scene.orders) == ["b"]
+    reason = "the allocator gave it no share"
+    assert [harvest.devices[place] for place in (0, 2)] == [
+        DeviceRecord(device=name, status="not needed", reason=reason, planned_shards=0)
+        for name in "ac"
+    ]
+    assert (harvest.devices[1].status, len(harvest.vectors)) == ("used", 1)
+    told = [event.record for event in scene.events if isinstance(event, LearnerSettled)]
+    assert [record.device for record in told] == ["a", "c", "b"]
+
+
+def test_told_shares_are_dealt_out_without_a_shard_twice() -> None:
+    drawn: list[bytes] = []
+
+    async def keeping(order: Order, depot: Depot) -> object:
+        assert order.share.shards is not None
+        samples = depot.shards(order.run, order.cycle, order.ticket, order.share.shards)
+        drawn.extend(sample.tobytes() for sample in samples.inputs)
+        return update_for(order, MODEL)
+
+    Scene(allocate=Equal()).play(a=keeping, b=keeping, c=keeping)
+    assert len(set(drawn)) == len(drawn) == SHARDS * SHARD_SAMPLES
 
 
 def test_only_the_chosen_take_part_and_the_choice_is_the_cycles_own() -> None:

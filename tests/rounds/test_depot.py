@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from axon.data.shards import Shards, draw_uniform
+from axon.policies import Sampler
 from axon.rounds.depot import Depot
 from axon.testbed import virtual
 from axon.values import Samples, Vector
@@ -135,6 +138,68 @@ def test_it_remembers_the_most_it_served_and_when_until_the_next_cycle() -> None
     assert depot.handed_s == {"pi-1": 12.0, "pi-2": 12.0}
     depot.publish(2, MODEL.copy(), {"pi-1": "pi-1"})
     assert (depot.served, depot.handed_s) == ({}, {})
+
+
+# --- shares that all were told -------------------------------------------------------------------
+
+
+def rows(samples: Samples) -> list[bytes]:
+    return [sample.tobytes() for sample in samples.inputs]
+
+
+def dealt(
+    told: Mapping[str, int | None], *, cycle: int = 1, sampler: Sampler = draw_uniform
+) -> Depot:
+    depot = Depot("run", depot_of().stock, sampler, 7)
+    depot.publish(cycle, MODEL.copy(), {name: name for name in told}, told)
+    return depot
+
+
+def parts(depot: Depot, cycle: int = 1, **counts: int) -> dict[str, list[bytes]]:
+    return {
+        name: rows(on_loop(partial(depot.shards, "run", cycle, name, count)))
+        for name, count in counts.items()
+    }
+
+
+def test_told_shares_that_fit_the_stock_are_disjoint_and_the_cycles_own() -> None:
+    counts: dict[str, Any] = {"b": 9, "a": 4, "c": SHARDS - 13}
+    drawn = parts(dealt(counts), **counts)
+    assert len(set().union(*drawn.values())) == SHARDS * SHARD_SAMPLES
+    again = dict(sorted(counts.items()))
+    assert parts(dealt(again), **again) == drawn
+    other = parts(dealt(counts, cycle=2), cycle=2, **counts)
+    assert {name for name in counts if other[name] == drawn[name]} == set()
+
+
+def test_of_a_part_fewer_are_the_first_and_more_are_not_to_be_had() -> None:
+    depot = dealt({"a": 5, "b": 3})
+    (whole,) = parts(depot, a=5).values()
+    assert parts(depot, a=2) == {"a": whole[: 2 * SHARD_SAMPLES]}
+    assert parts(depot, a=5) == {"a": whole}
+    with pytest.raises(ValueError, match="6 shards were asked for, there are 5 for a in cycle 1"):
+        depot.shards("run", 1, "a", 6)
+    assert depot.served == {"a": 5}
+    depot.publish(2, MODEL.copy(), {"a": "a"})
+    assert len(parts(depot, cycle=2, a=SHARDS)["a"]) == SHARDS * SHARD_SAMPLES
+
+
+def backwards(shards: int, count: int, random: np.random.Generator) -> NDArray[np.intp]:
+    return np.arange(shards - 1, shards - 1 - count, -1)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "told"),
+    [
+        (draw_uniform, {"a": 4, "b": None}),
+        (draw_uniform, {"a": 4, "b": SHARDS - 3}),
+        (backwards, {"a": 4, "b": 4}),
+    ],
+)
+def test_otherwise_everybody_draws_for_himself(sampler: Sampler, told: Any) -> None:
+    alone = Depot("run", depot_of().stock, sampler, 7)
+    alone.publish(1, MODEL.copy(), {"a": "a"})
+    assert parts(dealt(told, sampler=sampler), a=4) == parts(alone, a=4)
 
 
 def test_what_is_handed_out_cannot_be_written_to() -> None:

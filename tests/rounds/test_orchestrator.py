@@ -16,7 +16,6 @@ import pytest
 from axon.allocation.csa import StalenessAware
 from axon.allocation.equal import Equal
 from axon.data.partitions import partition_of
-from axon.data.shards import draw_uniform
 from axon.errors import AxonError, CheckpointConflict, QuorumNotReached
 from axon.learning.batched import BatchedTrainer
 from axon.learning.loop import LoopTrainer
@@ -303,8 +302,7 @@ def test_one_more_device_changes_nothing_for_the_others() -> None:
         numbers: dict[tuple[str, int], list[int]] = {}
 
         async def main(fleet: Any) -> list[RoundRecord]:
-            scheme = Scheme(allocate=Equal(shards=3 * len(devices)), sample=draw_uniform)
-            return await Orchestrator(run_of(cycles=3), DATASET, fleet, scheme).run()
+            return await Orchestrator(run_of(cycles=3), DATASET, fleet, Scheme()).run()
 
         records = world_of(devices, trainer=spying(numbers)).run(main)
         timed = {

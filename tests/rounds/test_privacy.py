@@ -19,6 +19,7 @@ from axon.allocation.csa import StalenessAware
 from axon.allocation.dab import shard_bound
 from axon.allocation.equal import Open
 from axon.errors import ConnectionLost
+from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.learner import Abilities, Answer, Learner, Report, Source
 from axon.learning.pace import Pace
 from axon.learning.service import LearnerService
@@ -156,15 +157,31 @@ class Secrets:
 
 @dataclass
 class TimedCompute:
-    """A device's compute, whose times are kept."""
+    """A device's compute, whose times are kept, and which tells its progress as a real one does."""
 
     inner: Compute
     secrets: Secrets
+    batch_s: float
 
     async def train(
         self, job: Job, *, until_s: float, report: Callable[[int, int], None] | None = None
     ) -> Trained:
-        return await self.secrets.timed(self.inner.train(job, until_s=until_s, report=report))
+        telling = asyncio.ensure_future(self._tell(job, report))
+        try:
+            return await self.secrets.timed(self.inner.train(job, until_s=until_s))
+        finally:
+            telling.cancel()
+
+    async def _tell(self, job: Job, report: Callable[[int, int], None] | None) -> None:
+        """How far it is, every so often, to whoever may hear it."""
+        if report is None:
+            return
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while True:
+            done = int((loop.time() - began_s) / self.batch_s)
+            report(min(done, job.batches), job.batches)
+            await asyncio.sleep(REPORT_EVERY_S)
 
 
 @dataclass
@@ -189,7 +206,8 @@ class Watched:
         self._secrets = secrets
         charged = ChargedCompute(JobPool(sum_up), lambda spec, size: BATCH_S[name])
         abilities = Abilities(allocate=secrets.allocate)
-        self._learner = Learner(name, TimedCompute(charged, secrets), abilities)
+        compute = TimedCompute(charged, secrets, BATCH_S[name])
+        self._learner = Learner(name, compute, abilities)
 
     async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer:
         timed = TimedSource(source, self._secrets)
@@ -267,12 +285,23 @@ def numbers(value: object) -> Iterator[float]:
             yield float(part)
 
 
+def progress(transcript: Transcript) -> list[str]:
+    """Where messages tell how far a learner is: counts that come over time tell its rate."""
+    return [
+        f"{message.target}: progress {value}"
+        for message, said in zip(transcript.kept, transcript.values(), strict=True)
+        if "watch" in message.target
+        for value in said[:-2]
+        if len(list(numbers(value))) >= 2
+    ]
+
+
 def leaks(transcript: Transcript) -> list[str]:
     """Where a message says something that only a learner can know of itself."""
     secret = sorted(
         number for secrets in transcript.secrets.values() for number in secrets.numbers()
     )
-    found = []
+    found = progress(transcript)
     for message, said in zip(transcript.kept, transcript.values(), strict=True):
         kinds = [type(each).__name__ for each in parts(said)]
         found += [f"{message.target}: {k}" for k in kinds if k in ("Capability", "Timings")]
@@ -328,5 +357,7 @@ def test_csa_lets_out_what_dab_keeps(csa: Transcript) -> None:
     found = leaks(csa)
     kinds = {leak.rpartition(": ")[2] for leak in found}
     assert {"Capability", "Timings"} <= kinds
+    # One after the other, as the batches are done.
+    assert len({each for each in kinds if each.startswith("progress")}) > 9
     # And by its number, not by the name of its type alone.
     assert any("benchmark" in leak and " is " in leak for leak in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from axon.errors import AxonError, ConnectFailed, QuorumNotReached, RemoteError
+from axon.learning.pace import FASTEST
 from axon.policies import Situation
 from axon.rounds.checkpoint import open_store
 from axon.rounds.events import CycleBegan, Event, LearnerSettled, SurveyBegan, SurveyEnded
 from axon.rounds.fleet import Peer
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.settings import Run, Scheme, Survey
-from axon.rounds.survey import FASTEST, SLOWEST, Finding, judged
+from axon.rounds.survey import SLOWEST, Finding, judged
 from axon.testbed import virtual
 from axon.values import Capability, Declined, Order, RoundRecord, Share
 from tests.rounds.worlds import (
@@ -52,6 +53,11 @@ class Scene:
         self.survey = survey
         self.events: list[Event] = []
         self.capabilities: list[Mapping[str, Capability]] = []
+        self.there: Callable[[str, int], bool] = lambda name, cycle: True
+        self.fleet.muster = self._muster  # type: ignore[method-assign]  # Not always everybody.
+
+    async def _muster(self, cycle: int) -> Mapping[str, Peer]:
+        return {n: peer for n, peer in self.fleet.peers.items() if self.there(n, cycle)}
 
     def play(self, run: Run | None = None, **options: Any) -> list[RoundRecord]:
         async def main() -> list[RoundRecord]:
@@ -89,6 +95,15 @@ async def refusing(order: Order, disclose: bool) -> object:
 
 async def silent(order: Order, disclose: bool) -> object:
     return await asyncio.Event().wait()
+
+
+def gaps(records: Sequence[RoundRecord]) -> list[tuple[RoundRecord, float]]:
+    """Each cycle with the time that passed before it, since the one before."""
+    ended_s = [0.0, *(record.ended_s for record in records)]
+    return [
+        (record, record.started_s - before_s)
+        for record, before_s in zip(records, ended_s, strict=False)
+    ]
 
 
 def ends(record: RoundRecord) -> dict[str, tuple[str, str]]:
@@ -234,11 +249,12 @@ def test_a_decliner_cannot_fill_the_record() -> None:
 
 def test_a_silent_learner_costs_a_little_more_than_the_deadline_and_only_now_and_then() -> None:
     scene = Scene(a=silent)
-    records = scene.play(run_of(cycles=9))
-    # Asked before cycles 1, 2, 4 and 8.
-    assert scene.asked == ["a", "b", "c", "a", "a", "a"]
-    starts = [record.started_s for record in records]
-    assert starts == pytest.approx([1.05, 2.1, 2.1, 3.15, 3.15, 3.15, 3.15, 4.2, 4.2])
+    records = scene.play(run_of(cycles=30))
+    assert scene.asked == ["a", "b", "c", "a", "a", "a", "a"]
+    begun = [record.cycle for record, before_s in gaps(records) if before_s > 0.0]
+    # Of those surveys before each of which it was more cycles: 1, 2, 4 and 8 at least.
+    assert begun == [1, 6, 11, 16, 26]
+    assert records[-1].ended_s == pytest.approx(5 * 1.05)
     assert {record.duration_s for record in records} == {0.0}
     assert ends(records[0])["a"] == ("failed", "survey: no answer by the deadline")
 
@@ -262,23 +278,47 @@ def test_whoever_tells_at_last_takes_part_from_then_on() -> None:
         calls.append(order.cycle)
         return CAPABILITY if len(calls) == 3 else await refusing(order, disclose)
 
-    records = Scene(a=late).play(run_of(cycles=6))
-    assert [ends(record)["a"][0] for record in records] == ["declined"] * 3 + ["used"] * 3
+    records = Scene(a=late).play(run_of(cycles=12))
+    assert [ends(record)["a"][0] for record in records] == ["declined"] * 10 + ["used"] * 2
     assert calls == [0, 0, 0]
 
 
-def test_whoever_joins_later_is_asked_then_and_not_again_when_he_comes_back() -> None:
-    scene = Scene("a", "b")
-    everybody = dict(scene.fleet.peers)
-
-    async def muster(cycle: int) -> Mapping[str, Peer]:
-        return {name: everybody[name] for name in everybody if name == "a" or cycle in (3, 5)}
-
-    scene.fleet.muster = muster  # type: ignore[method-assign]  # The one thing that differs.
-    records = scene.play(run_of(cycles=5))
+@pytest.mark.parametrize(
+    ("survey", "meanwhile"),
+    [(KEEP, ("used", "")), (TELL, ("not needed", "survey: not yet asked what it can do"))],
+)
+def test_whoever_joins_later_is_asked_in_the_next_survey_and_not_again_when_he_comes_back(
+    survey: Survey, meanwhile: tuple[str, str]
+) -> None:
+    scene = Scene("a", "b", survey=survey)
+    scene.there = lambda name, cycle: name == "a" or cycle in (3, 6, 11)
+    records = scene.play(run_of(cycles=11))
     assert scene.asked == ["a", "b"]
-    assert [len(record.devices) for record in records] == [1, 1, 2, 1, 2]
-    assert ends(records[2])["b"] == ("used", "")
+    assert [len(record.devices) for record in records] == [1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 2]
+    assert ends(records[2])["b"] == meanwhile
+    assert ends(records[5])["b"] == ends(records[10])["b"] == ("used", "")
+
+
+@pytest.mark.parametrize("survey", [KEEP, TELL])
+def test_mute_newcomers_hold_up_every_fifth_cycle_at_most(survey: Survey) -> None:
+    names = [f"mute-{cycle:02}" for cycle in range(1, 21)]
+    scene = Scene("a", "b", *names, survey=survey, **dict.fromkeys(names, silent))
+    scene.there = lambda name, cycle: name in ("a", "b", f"mute-{cycle:02}")
+    records = scene.play(run_of(cycles=20))
+    asked_before = [record.cycle for record, before_s in gaps(records) if before_s > 0.0]
+    assert asked_before == [1, 6, 11, 16]
+    assert records[-1].ended_s == pytest.approx(4 * 1.05)
+
+
+def test_whom_a_cycle_cannot_do_without_is_asked_at_once() -> None:
+    scene = Scene("a", "b", "c", "d")
+    scene.there = lambda name, cycle: name in ("ab" if cycle < 3 else "bcd")
+    records = scene.play(run_of(cycles=4, quorum=2))
+    # In cycle 3 only b has told, and two have to answer.
+    assert scene.asked == ["a", "b", "c", "d"]
+    assert [len(record.with_status("used", "not needed")) for record in records] == [2, 2, 3, 3]
+    with pytest.raises(QuorumNotReached, match="wanted 3 answers, got 2"):
+        Scene("a", "b", "c", c=refusing).play(run_of(quorum=3))
 
 
 def test_a_bug_of_a_peer_is_a_bug_and_no_finding() -> None:
@@ -306,9 +346,10 @@ def test_what_was_found_is_known_after_a_restart(tmp_path: Path) -> None:
             "c": Finding(status="told", capability=CAPABILITY, cycle=1),
         }
         again = Scene(a=silent, b=telling, c=silent)
-        again.play(run_of(cycles=2), store=store)
+        again.play(run_of(cycles=6), store=store)
         assert again.asked == ["b"]
-        assert again.capabilities == [{"a": odd, "b": CAPABILITY, "c": CAPABILITY}]
+        before = {"a": odd, "c": CAPABILITY}
+        assert again.capabilities == [before] * 4 + [before | {"b": CAPABILITY}]
 
 
 def test_a_scheme_that_asks_for_nothing_knows_nothing_even_of_those_who_once_told(

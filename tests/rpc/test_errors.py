@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from axon import client
-from axon.errors import CallCancelled, DeadlineExceeded, RemoteError
+from axon.errors import CallCancelled, DeadlineExceeded, NotFound, RemoteError
 from axon.rpc.executors import Cancelled
+from axon.rpc.messages import Response
+from axon.rpc.replies import raise_for
 from axon.worker import Worker
 from tests.rpc.worlds import World, run, serving
 
@@ -372,3 +374,9 @@ def test_the_traceback_is_shown_to_whoever_does_not_catch(
     shown = capsys.readouterr().err
     assert "Remote traceback:" in shown
     assert "in inline" in shown
+
+
+def test_a_web_page_is_not_shown_as_the_words_of_a_worker() -> None:
+    page = Response(404, {b"content-type": b"text/html;charset=utf-8"}, (b"<html>not here</html>",))
+    with pytest.raises(NotFound, match="a web page came with HTTP status 404"):
+        raise_for(page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,19 @@ SPEC = default_spec("twonn", (4,), 2, batch_size=4)
 MODEL = initial(SPEC, 0)
 MATRIX = random_matrix(np.random.default_rng(0))
 IDLE = Device(kind="here", flops_per_s=1e9, batch_overhead_s=0.0, memory_bytes=1 << 30, link=Link())
+
+ORDER = Order(
+    run="run",
+    cycle=0,
+    device="pi",
+    spec=SPEC,
+    share=Share(shards=4),
+    cost=TaskCost(model_bytes=MODEL.nbytes, shard_bytes=8 * 24),
+    shard_samples=8,
+    shards=20,
+    deadline_s=20.0,
+    seed=7,
+)
 
 
 class Source:
@@ -53,19 +67,7 @@ def benchmarked(state: State, *, disclose: bool = True, **abilities: Any) -> tup
         activity=Activity({state: 1.0}),
         fetch=fetch,
     )
-    order = Order(
-        run="run",
-        cycle=0,
-        device="pi",
-        spec=SPEC,
-        share=Share(shards=4),
-        cost=TaskCost(model_bytes=MODEL.nbytes, shard_bytes=8 * 24),
-        shard_samples=8,
-        shards=20,
-        deadline_s=20.0,
-        seed=7,
-    )
-    return asyncio.run(learner.benchmark(order, Source(), disclose)), fetched
+    return asyncio.run(learner.benchmark(ORDER, Source(), disclose)), fetched
 
 
 @pytest.mark.parametrize(("state", "is_shared"), [("idle", False), ("downloading", True)])
@@ -80,3 +82,17 @@ def test_a_benchmark_shares_the_link_with_an_owner_who_downloads(
 def test_it_tells_only_when_it_is_asked_and_agrees() -> None:
     assert benchmarked("idle", disclose=False)[0] is None
     assert isinstance(benchmarked("idle", discloses=False)[0], Declined)
+
+
+def test_what_each_part_of_a_benchmark_took_is_remembered() -> None:
+    learner = EmulatedLearner("pi", IDLE, Abilities(), paced=False)
+    asyncio.run(learner.benchmark(ORDER, Source(), disclose=False))
+    # One batch, then a quarter of the four shards, half of them, and all.
+    assert [samples for samples, _ in learner.stopwatch.points] == [4.0, 8.0, 16.0, 32.0]
+    assert all(took_s > 0.0 for _, took_s in learner.stopwatch.points)
+
+
+def test_products_last_as_long_as_on_the_device() -> None:
+    device = replace(IDLE, flops_per_s=2 * 512**3 / 0.03)
+    found = EmulatedLearner("pi", device, Abilities()).flops(repeats=5)
+    assert 0.3 * device.flops_per_s < found < 1.05 * device.flops_per_s

@@ -20,11 +20,32 @@ from axon.values import check_amount, check_positive, check_whole
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 Those = slice | NDArray[np.intp]
+Count = int | Whole
 
 LIMIT = 2**53
 """Whole numbers beyond it are not floating-point numbers any more."""
 
 ALL = slice(None)
+
+
+class Infeasible(ConfigurationError):
+    """The period and the bounds leave no plan: only `least` to `most` samples are within reach.
+
+    They are those of one `learner`, counted from 0, or of all together where that is None.
+    """
+
+    def __init__(
+        self, message: str, *, least: int, most: int, learner: int | None = None, hint: str
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.least = least
+        self.most = most
+        self.learner = learner
+
+
+def taken_s(each: Real, once: Real, fixed: Real, epochs: Count, samples: Count) -> Real:
+    """How long so many epochs of so many samples take: the one expression."""
+    return each * epochs * samples + once * samples + fixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +64,11 @@ class EpochTime:
         check_amount("per_sample_s", self.per_sample_s)
         check_amount("fixed_s", self.fixed_s)
 
+    def once_s(self, samples: int) -> float:
+        """How long one epoch of so many samples takes, with all that belongs to it."""
+        each, once = np.asarray(self.per_sample_epoch_s), np.asarray(self.per_sample_s)
+        return float(taken_s(each, once, np.asarray(self.fixed_s), epochs=1, samples=samples))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
@@ -59,34 +85,37 @@ class Problem:
     upper: Whole
     total: int
     period_s: float
+    cap: int = LIMIT
+    """Nobody does more epochs, whatever the time. That leaves epochs to fall as samples grow, which
+    is all that the search counts on."""
 
-    def most_samples(self, epochs: int | Whole, those: Those = ALL) -> Whole:
+    def most_samples(self, epochs: Count, those: Those = ALL) -> Whole:
         """The most samples, up to `upper`, of which so many epochs fit; 0 where not one does."""
         each, once, fixed = self._times(those)
         with np.errstate(all="ignore"):  # Beyond all numbers is beyond the period, too.
-            slope = each * epochs
-            guess = (self.period_s - fixed) / (slope + once)
-            return _largest(
-                lambda samples: slope * samples + once * samples + fixed <= self.period_s,
+            guess = (self.period_s - fixed) / (each * epochs + once)
+            found = _largest(
+                lambda samples: taken_s(each, once, fixed, epochs, samples) <= self.period_s,
                 guess,
                 self.upper[those],
             )
+        return np.where(np.asarray(epochs) > self.cap, 0, found)
 
     def most_epochs(self, samples: Whole, those: Those = ALL) -> Whole:
-        """The most epochs of so many samples that fit; 0 where not one does."""
+        """The most epochs of so many samples that fit, up to the cap; 0 where not one does."""
         each, once, fixed = self._times(those)
         with np.errstate(all="ignore"):
-            fetch = once * samples
-            guess = (self.period_s - fixed - fetch) / (each * samples)
+            guess = (self.period_s - fixed - once * samples) / (each * samples)
             found = _largest(
-                lambda epochs: each * epochs * samples + fetch + fixed <= self.period_s,
+                lambda epochs: taken_s(each, once, fixed, epochs, samples) <= self.period_s,
                 guess,
-                np.full_like(samples, LIMIT),
+                np.full_like(samples, min(self.cap, LIMIT)),
             )
         if (found == LIMIT).any():
             raise ConfigurationError(
                 f"per_sample_epoch_s of {each[found.argmax()]:g} leaves time for more epochs than "
-                f"can be counted in a period of {self.period_s:g} s"
+                f"can be counted in a period of {self.period_s:g} s",
+                hint="bound them with most_epochs",
             )
         return found
 
@@ -126,13 +155,16 @@ def pose(
     period_s: float,
     lower: int | Sequence[int],
     upper: int | Sequence[int] | None,
+    most_epochs: int | None = None,
 ) -> Problem:
     """The problem in arrays, once it is clear that it has a solution.
 
-    Raises `ConfigurationError` otherwise, with the learner that has no time for its least share, or
-    with the totals that are within reach. The period may be infinite.
+    Raises `Infeasible` otherwise, with the learner that has no time for its least share, or with
+    the totals that are within reach. The period may be infinite.
     """
     check_whole("total", total, least=1)
+    if most_epochs is not None:
+        check_whole("most_epochs", most_epochs, least=1)
     least, most = _bounds(times, lower, upper)
     problem = Problem(
         per_sample_epoch_s=np.array([time.per_sample_epoch_s for time in times], np.float64),
@@ -142,6 +174,7 @@ def pose(
         upper=np.array(most, np.int64),
         total=total,
         period_s=float(period_s),
+        cap=LIMIT if most_epochs is None else most_epochs,
     )
     return _reachable(problem)
 
@@ -151,17 +184,22 @@ def _reachable(problem: Problem) -> Problem:
     held = problem.most_samples(1)
     short = np.flatnonzero(held < problem.lower)
     if short.size:
-        raise ConfigurationError(
+        raise Infeasible(
             f"learner {short[0]} cannot do 1 epoch of {problem.lower[short[0]]} samples within "
             f"{problem.period_s:g} s, at most of {held[short[0]]}",
+            least=0,
+            most=int(held[short[0]]),
+            learner=int(short[0]),
             hint="give it a longer period or a smaller lower bound, or leave it out",
         )
     least, most = sum(problem.lower.tolist()), sum(held.tolist())
     if not least <= problem.total <= most:
         span = f"within {problem.period_s:g} s" if problem.period_s < math.inf else "in any time"
-        raise ConfigurationError(
+        raise Infeasible(
             f"total must be from {least} to {most}, which {len(held)} learners can do {span}, "
             f"got {problem.total}",
+            least=least,
+            most=most,
             hint="change the total, the period or the bounds",
         )
     if problem.total > 2**62 // len(held):  # Sums over all learners must stay whole numbers.

@@ -51,12 +51,12 @@ class Tails:
         return Tails(tuple(last_s), max(0, self.doublings - 1))
 
     def reserve_s(self, deadline_s: float) -> float:
-        """What to keep back: the largest of the last tails, `MARGIN` at least, half at most.
+        """What to keep back: `MARGIN` and the largest of the last tails, half at most.
 
         If cycles are exchangeable, the next tail is as likely as any of the n before it to be the
-        largest of them all, so it is longer than the reserve with a probability of 1 / (n + 1) at
-        most: 1 / 21 once 20 are known.
+        largest of them all, so it is longer than those with a probability of 1 / (n + 1) at most:
+        1 / 21 once 20 are known, and less by what the margin catches.
         """
         check_positive("deadline_s", deadline_s)
-        largest_s = max((deadline_s * MARGIN, *self.last_s))
-        return min(largest_s * 2.0**self.doublings, deadline_s / 2)
+        kept_s = deadline_s * MARGIN + max(self.last_s, default=0.0)
+        return min(kept_s * 2.0**self.doublings, deadline_s / 2)

@@ -4,7 +4,8 @@ U. Mohammad and S. Sorour, "Adaptive Task Allocation for Asynchronous Federated 
 Learning". All learners work for the same period T; learner k trains d_k samples for as many whole
 epochs τ_k as fit, C² τ d + C¹ d + C⁰ <= T, and the staleness of two learners is the difference of
 their epochs (Eq. 6). The greatest is made least, then the number of epochs largest, then the
-average staleness (Eq. 13) least.
+average staleness (Eq. 13) small: the least of all where the epochs differ by 1 at most, and the
+least of the plans on two levels that are tried where they differ by more, which is nearly that.
 
     allocate([EpochTime(per_sample_epoch_s=0.002), ...], total=60_000, period_s=15.0)
 """
@@ -19,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from axon.allocation.epochs import EpochTime as EpochTime  # noqa: PLC0414  (part of this face)
+from axon.allocation.epochs import Infeasible as Infeasible  # noqa: PLC0414  (so is this)
 from axon.allocation.epochs import Problem, Whole, pose
 from axon.allocation.levels import even, even_out, gather, pair_sum
 from axon.allocation.relaxation import apportion, relaxed, suggest_and_improve
@@ -48,18 +50,23 @@ def allocate(
     period_s: float,
     lower: Bound = 1,
     upper: Bound | None = None,
+    most_epochs: int | None = None,
     method: Method = "exact",
 ) -> StalenessPlan:
     """The least stale way to train the total within the period, `lower` to `upper` samples each.
 
+    Nobody does more than `most_epochs`, even with time for more; the paper has no such bound.
+
     "exact" finds the least staleness there is. "relaxed" and "sai" are the paper's: the optimum in
     real numbers, rounded; and what its stationary point suggests, improved step by step. Raises
-    `ConfigurationError` where no plan exists, with the totals that would be within reach.
+    `Infeasible` where no plan exists, with the totals that would be within reach.
     """
     if method not in METHODS:
         raise ConfigurationError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     check_positive("period_s", period_s)
-    problem = pose(times, total=total, period_s=period_s, lower=lower, upper=upper)
+    problem = pose(
+        times, total=total, period_s=period_s, lower=lower, upper=upper, most_epochs=most_epochs
+    )
     samples = METHODS[method](problem)
     return _plan(samples, problem.most_epochs(samples))
 
@@ -71,6 +78,7 @@ def synchronous(
     period_s: float,
     lower: Bound = 1,
     upper: Bound | None = None,
+    most_epochs: int | None = None,
 ) -> StalenessPlan:
     """The same number of epochs for all, the largest that fits, to compare with.
 
@@ -78,7 +86,9 @@ def synchronous(
     have the same part of it to spare.
     """
     check_positive("period_s", period_s)
-    problem = pose(times, total=total, period_s=period_s, lower=lower, upper=upper)
+    problem = pose(
+        times, total=total, period_s=period_s, lower=lower, upper=upper, most_epochs=most_epochs
+    )
     epochs = most_in_common(problem)
     held = problem.most_samples(epochs)
     spare = held - problem.lower
@@ -87,16 +97,20 @@ def synchronous(
     return _plan(samples, np.full_like(samples, epochs))
 
 
-def equal(times: Sequence[EpochTime], *, total: int, period_s: float) -> StalenessPlan:
-    """The same number of samples for all (ETA), the first having one more, to compare with.
+def eta(
+    times: Sequence[EpochTime], *, total: int, period_s: float, most_epochs: int | None = None
+) -> StalenessPlan:
+    """Equal task allocation: as many samples for all, the first having one more, to compare with.
 
-    Each does the most epochs that fit; raises `ConfigurationError` where one has no time for any.
+    Each does the most epochs that fit; raises `Infeasible` where one has no time for any.
     """
     check_positive("period_s", period_s)
     check_whole("total", total, least=max(1, len(times)))
     each, over = divmod(total, max(1, len(times)))
     counts = [each + (number < over) for number in range(len(times))]
-    problem = pose(times, total=total, period_s=period_s, lower=counts, upper=counts)
+    problem = pose(
+        times, total=total, period_s=period_s, lower=counts, upper=counts, most_epochs=most_epochs
+    )
     return _plan(problem.lower, problem.most_epochs(problem.lower))
 
 

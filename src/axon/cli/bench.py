@@ -150,12 +150,15 @@ def training_figures(found: Benchmark) -> dict[str, Any]:
 
 
 def link_figures(found: Benchmark, link: Line) -> dict[str, Any]:
-    """What the link is like, and what can be done over it by some deadlines."""
+    """What the link is like, and what a learner would take over it for some deadlines."""
+    from axon.allocation.margin import MARGIN
+
+    lost_s = REQUESTS * link.fixed_s
     return {
         "bytes_per_s": link.rate,
         "latency_s": link.fixed_s,
         "shards_within": {
-            f"{deadline_s:g}": found.shards_within(deadline_s - REQUESTS * link.fixed_s, link.rate)
+            f"{deadline_s:g}": found.shards_within(deadline_s * (1.0 - MARGIN) - lost_s, link.rate)
             for deadline_s in DEADLINES_S
         },
     }

@@ -151,6 +151,7 @@ class Row:
     """One learner in the cycle under way."""
 
     state: str = "waiting"
+    """So it stays until its end if it keeps to itself how quick it is, and so how far."""
     done: int = 0
     total: int = 0
 
@@ -182,7 +183,8 @@ class View:
             if row is not None and row.state in ("waiting", "training"):
                 row.state, row.done, row.total = "training", event.done, event.total
         elif isinstance(event, LearnerSettled):
-            row = self._rows[event.record.device]
+            # One that got no share is in no plan.
+            row = self._rows.setdefault(event.record.device, Row())
             row.state = state_of(event.record)
             if event.record.status == "used":
                 row.done = row.total = event.record.batches

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from axon.experiments.result import Claim, Result
 
 STANDARD_OUTPUT = "-"
+PAGE = "index.html"
 
 
 def _show_known(wanted: bool) -> None:
@@ -87,16 +88,23 @@ def reproduce(context: typer.Context, options: Options) -> None:
     )
     if any(each.trains for each in chosen):
         require_torch()
-    elif given(context, "dataset"):
-        typer.echo(f"axon: {chosen[0].name} does not train and reads no --dataset", err=True)
-    _check_places(options)
-    sections = [_reproduced(each, settings, options) for each in chosen]
-    if options.everything:
-        # Late, with the results themselves.
-        from axon.experiments.page import page
-
-        _write(options.out / "index.html", page(sections, settings))
+    if given(context, "dataset") and not any(each.learns for each in chosen):
+        typer.echo(f"axon: {chosen[0].name} learns nothing and reads no --dataset", err=True)
+    _check_places(options, chosen)
+    sections: list[Section] = []
+    for each in chosen:
+        sections.append(_reproduced(each, settings, options))
+        if options.everything:
+            # After each of them: what is there is worth having if a later one is broken off.
+            _write_page(sections, settings, options)
     _hand_over(sections, settings, options)
+
+
+def _write_page(sections: Sequence[Section], settings: Settings, options: Options) -> None:
+    # Late, with the results themselves.
+    from axon.experiments.page import page
+
+    _write(options.out / PAGE, page(sections, settings))
 
 
 def _chosen(options: Options) -> list[Experiment]:
@@ -114,21 +122,33 @@ def _chosen(options: Options) -> list[Experiment]:
     return [registry.find(options.name)]
 
 
-def _check_places(options: Options) -> None:
+def _check_places(options: Options, chosen: Sequence[Experiment]) -> None:
     """Find out before the work, not after it, that its results cannot be written."""
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_write(options.out, error.strerror) from error
-    if not os.access(options.out, os.W_OK | os.X_OK):
-        raise _cannot_write(options.out, "permission denied")
+    names = [f"{each.name}{ending}" for each in chosen for ending in (".json", ".svg")]
+    places = [options.out / name for name in ([*names, PAGE] if options.everything else names)]
     if options.json_file is not None and options.json_file != STANDARD_OUTPUT:
-        path = Path(options.json_file)
-        place = path if path.exists() else path.parent
-        if path.is_dir() or not place.exists():
-            raise _cannot_write(path, "it is a folder" if path.is_dir() else "no such folder")
-        if not os.access(place, os.W_OK):
-            raise _cannot_write(path, "permission denied")
+        places.append(Path(options.json_file))
+    for place in places:
+        _check_place(place)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise _cannot_write(path, "it is a folder")
+    if not path.parent.exists():
+        raise _cannot_write(path, "no such folder")
+    # A file is replaced, not written over, so the folder is what matters; a pipe is written to.
+    if not os.access(path if _is_special(path) else path.parent, os.W_OK):
+        raise _cannot_write(path, "permission denied")
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is there and no plain file: a pipe, a terminal, `/dev/stdout`."""
+    return path.exists() and not path.is_file()
 
 
 def _reproduced(experiment: Experiment, settings: Settings, options: Options) -> Section:
@@ -171,7 +191,7 @@ def _hand_over(sections: Sequence[Section], settings: Settings, options: Options
         return
     if options.json_file is not None:
         _write(Path(options.json_file), text)
-    kept = "index.html" if options.everything else f"{sections[0].result.name}.json"
+    kept = PAGE if options.everything else f"{sections[0].result.name}.json"
     typer.echo(f"kept in {options.out / kept}")
 
 
@@ -215,8 +235,14 @@ def _text(found: Any) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    # Late, with numpy.
+    from axon.report.records import write_whole
+
     try:
-        path.write_text(text, encoding="utf-8")
+        if _is_special(path):
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_whole(path, text.encode())
     except OSError as error:
         raise _cannot_write(path, error.strerror) from error
 

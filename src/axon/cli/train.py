@@ -62,7 +62,7 @@ def train(
 def run(
     context: typer.Context, recipe: RecipeFile, settings: Settings, surroundings: Surroundings
 ) -> None:
-    """Train as a TOML file says; options override what stands in it.
+    """Train as a TOML file says; options override it.
 
     Example: axon run thesis.toml --seed 7 --out runs/seven
     """

@@ -25,6 +25,9 @@ Point: TypeAlias = tuple[float, float]
 QUICKEST_S = 1e-15
 """What one of an amount takes at least; what took no time at all is quick enough with that."""
 
+LEAST, MOST = 1e-60, 1e60
+"""Of any amount or time: beyond lies nothing that is measured, and squares that are no floats."""
+
 ALIKE = 1e-9
 """Amounts that differ by less than this part of them say nothing of what is paid once."""
 
@@ -61,6 +64,7 @@ class Line:
     def predict(self, amount: float) -> Interval:
         """How long so much will take; where no point was left over to tell, anything may be."""
         check_amount("amount", amount)
+        _check_size("amount", amount)
         value, doubt = self.fixed_s + self.each_s * amount, self.doubt
         if doubt is None:
             return Interval(value, -math.inf, math.inf)
@@ -86,7 +90,7 @@ def fit(points: Sequence[Point], method: Method = "affine") -> Line:
     largest = max(amount for amount, _ in points)
     smallest = min(amount for amount, _ in points)
     if method == "ratio" or largest - smallest <= ALIKE * largest:
-        return _proportional([point for point in points if point[0] == largest])
+        return _proportional([point for point in points if largest - point[0] <= ALIKE * largest])
     return _affine(points)
 
 
@@ -148,3 +152,10 @@ def _check(points: Sequence[Point], method: Method) -> None:
     for amount, took_s in points:
         check_positive("the amount of a point", amount)
         check_amount("the seconds of a point", took_s)
+        _check_size("the amount of a point", amount)
+        _check_size("the seconds of a point", took_s, least=0.0)
+
+
+def _check_size(name: str, value: float, least: float = LEAST) -> None:
+    if value and not least <= value <= MOST:
+        raise ConfigurationError(f"{name} must be from {least:g} to {MOST:g}, got {value!r}")

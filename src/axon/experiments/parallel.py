@@ -19,7 +19,7 @@ def spread(work: Callable[[A], T], tasks: Sequence[A], workers: int | None = Non
     With one worker it is done here. Otherwise tasks and results travel between processes, and the
     work is a function of a module. Whoever stops listening stops the work.
     """
-    workers = min(len(tasks), workers or os.cpu_count() or 1)
+    workers = min(len(tasks), workers or _cores())
     if workers < 2:
         yield from map(work, tasks)
         return
@@ -35,6 +35,11 @@ def spread(work: Callable[[A], T], tasks: Sequence[A], workers: int | None = Non
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    """How many this process may use, where the system tells it."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _heedless() -> None:

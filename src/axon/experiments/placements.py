@@ -21,7 +21,7 @@ from axon.allocation.link import (
     epoch_time,
     gain_at,
 )
-from axon.allocation.staleness import EpochTime, StalenessPlan, allocate, equal
+from axon.allocation.staleness import EpochTime, StalenessPlan, allocate, eta
 from axon.errors import ConfigurationError
 from axon.experiments.settings import Settings
 from axon.intervals import Interval, mean_interval
@@ -73,7 +73,7 @@ SCHEMES: Mapping[str, Literal["exact", "relaxed", "sai"] | None] = {
     "SAI": "sai",
     "ETA": None,
 }
-"""The allocations that are compared, and how `allocate` calls them; ETA is `equal`."""
+"""The allocations that are compared, and how `allocate` calls them; ETA is `eta`."""
 
 
 def plan(
@@ -84,7 +84,7 @@ def plan(
     method = SCHEMES[scheme]
     try:
         if method is None:
-            return equal(times, total=setup.samples, period_s=period_s)
+            return eta(times, total=setup.samples, period_s=period_s)
         return allocate(
             times,
             total=setup.samples,

@@ -24,7 +24,9 @@ class Experiment:
     source: str
     """Where it was published."""
     trains: bool = True
-    """Whether it trains, and so needs torch and reads the data set."""
+    """Whether it trains, and so needs torch."""
+    learns: bool = True
+    """Whether what it trains on matters, and so which data set is read."""
 
     def run(self, settings: Settings) -> Result:
         """Measure it again."""
@@ -43,12 +45,14 @@ _IN_ORDER = (
         name="sb-runtime",
         summary="how well subset benchmarking and FLOPS predict the time to train",
         source=f"{_THESIS}, Fig. 3.2",
+        learns=False,
     ),
     Experiment(
         name="sb-download",
         summary="how well subset benchmarking predicts the time to download 60 shards",
         source=f"{_THESIS}, Fig. 3.3",
         trains=False,
+        learns=False,
     ),
     Experiment(
         name="dab-cycles",
@@ -65,6 +69,7 @@ _IN_ORDER = (
         summary="how stale four allocations of 60,000 samples are, with 2 to 20 learners",
         source=f"{_ASYNCHRONOUS}, Fig. 2",
         trains=False,
+        learns=False,
     ),
     Experiment(
         name="async-accuracy",

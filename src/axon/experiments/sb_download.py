@@ -17,8 +17,7 @@ from axon.devices.subset import Method, fit, nested
 from axon.experiments.result import Claim, Result, Row, bounds
 from axon.experiments.settings import Settings
 from axon.intervals import Interval, mean_interval
-from axon.report.figures import Figure, Panel, Series
-from axon.report.figures import Point as Place
+from axon.report.figures import Figure, Panel, Point, Series
 from axon.report.tables import Cell, shown
 from axon.rpc.link import Link
 from axon.rpc.memory.network import HEAD_BYTES
@@ -186,20 +185,17 @@ def _figure(found: Found) -> Figure:
     panels = []
     for kind, sizes in found.items():
         lines = [
-            Series(
-                {"ratio": "ratio, as in the thesis", "affine": "affine"}[method],
-                tuple(_place(size, errors[method]) for size, errors in sizes.items()),
-            )
-            for method in METHODS
+            Series(label, tuple(_point(size, errors[method]) for size, errors in sizes.items()))
+            for method, label in zip(METHODS, ("ratio, as in the thesis", "affine"), strict=True)
         ]
         ends = zip((SIZES[0], SIZES[-1]), PUBLISHED[kind], strict=True)
-        paper = Series("published", tuple(Place(size, error) for size, error in ends), "scatter")
+        paper = Series("published", tuple(Point(size, error) for size, error in ends), "scatter")
         panels.append(Panel(kind, "benchmark [shards]", "error [%]", (*lines, paper)))
     return Figure("Predicted time to download 60 shards", tuple(panels))
 
 
-def _place(size: int, error: Interval) -> Place:
-    return Place(size, error.value, *(bounds(error) or (None, None)))
+def _point(size: int, error: Interval) -> Point:
+    return Point(size, error.value, *(bounds(error) or (None, None)))
 
 
 def claims_of(found: Found, trials: int, seed: int) -> tuple[Claim, ...]:

@@ -7,23 +7,26 @@ with told shares makes them train, by orders that cross the world's links.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
+
+import numpy as np
 
 from axon.allocation.equal import Fixed
 from axon.data.shards import Shards, draw_uniform
 from axon.devices.flops import predict_s
 from axon.devices.subset import Line, Method, fit, nested
 from axon.errors import AxonError
-from axon.experiments.settings import Progress
-from axon.learning.batched import BatchedTrainer
+from axon.experiments.runs import untrained
+from axon.experiments.settings import Settings
 from axon.learning.learner import Abilities
 from axon.learning.nets import initial
 from axon.learning.tasks import default_spec
 from axon.rounds.cycle import Cycle, State
 from axon.rounds.depot import Depot
-from axon.rounds.fleet import Fleet, Peer
+from axon.rounds.fleet import Peer
 from axon.rounds.settings import Run, Scheme, Survey
 from axon.rounds.survey import Surveyor
 from axon.seeds import stream
@@ -42,8 +45,6 @@ ENOUGH_S = 600.0
 
 Lines = Mapping[tuple[int, Method], Line]
 """What was found by a benchmark of so many shards."""
-Benchmarked = Callable[[int], Awaitable[dict[str, dict[Method, Line]]]]
-"""Benchmarks every device on so many shards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,34 +113,28 @@ def images(shards: int, seed: int) -> Samples:
 
     Pixels are bytes, as MNIST's are.
     """
-    count, random = shards * SHARD_SAMPLES, stream(seed, "images")
-    pixels = random.integers(256, size=(count, PIXELS), dtype="uint8")
-    return Samples(pixels, random.integers(CLASSES, size=count, dtype="uint8"), 1 / 255)
+    random = stream(seed, "images")
+    one = random.integers(256, size=(SHARD_SAMPLES, PIXELS), dtype=np.uint8)
+    labels = random.integers(CLASSES, size=SHARD_SAMPLES, dtype=np.uint8)
+    # The same shard many times over: there is nothing to be learnt from them anyway.
+    return Samples(np.tile(one, (shards, 1)), np.tile(labels, shards), 1 / 255)
 
 
 def time_simulated(
     devices: Mapping[str, Device], shares: Mapping[str, int], sizes: Sequence[int], seed: int
 ) -> Fleetful:
-    """The devices in virtual time, where nothing varies: once is as good as often."""
+    """The devices in virtual time, where nothing varies: once is as good as often.
+
+    Nothing is trained either, since a batch is charged the same whatever comes of it.
+    """
     lines: dict[str, dict[tuple[int, Method], Line]] = {name: {} for name in devices}
     actual_s: dict[str, float] = {}
+    bench = Bench(shares, seed)
     for method in METHODS:
-        fleet = _simulated_fleet(devices, method, seed)
-        bench = Bench(shares, seed)
-
-        async def main(
-            fleet: SimulatedFleet, bench: Bench = bench, method: Method = method
-        ) -> dict[str, float]:
-            async with fleet.hosting(bench.depot):
-                peers = await fleet.muster(1)
-                for size in sizes:
-                    await bench.survey(peers, size)
-                    for name, peer in peers.items():
-                        known = peer.learner.pace_of(SPEC).training
-                        lines[name][size, method] = Line(known.fixed_s, 1.0 / known.rates[-1], None)
-                return await bench.actual_s(peers)
-
-        actual_s = Simulated(fleet).run(main)
+        world = Simulated(_simulated_fleet(devices, method, seed))
+        found, actual_s = world.run(partial(_in_virtual_time, bench=bench, sizes=sizes))
+        for (name, size), line in found.items():
+            lines[name][size, method] = line
     return {
         name: Timed(
             lines=lines[name],
@@ -152,20 +147,25 @@ def time_simulated(
 
 
 def _simulated_fleet(devices: Mapping[str, Device], method: Method, seed: int) -> SimulatedFleet:
-    pool = JobPool(BatchedTrainer())
-    return SimulatedFleet(
-        {
-            name: SimulatedLearner(
-                name,
-                device,
-                pool,
-                Abilities(method=method, memory_bytes=device.memory_bytes),
-                None,
-            )
-            for name, device in sorted(devices.items())
-        },
-        seed,
-    )
+    pool, learners = JobPool(untrained), {}
+    for name, device in sorted(devices.items()):
+        abilities = Abilities(method=method, memory_bytes=device.memory_bytes)
+        learners[name] = SimulatedLearner(name, device, pool, abilities, None)
+    return SimulatedFleet(learners, seed)
+
+
+async def _in_virtual_time(
+    fleet: SimulatedFleet, bench: Bench, sizes: Sequence[int]
+) -> tuple[dict[tuple[str, int], Line], dict[str, float]]:
+    lines = {}
+    async with fleet.hosting(bench.depot):
+        peers = await fleet.muster(1)
+        for size in sizes:
+            await bench.survey(peers, size)
+            for name, peer in peers.items():
+                known = peer.learner.pace_of(SPEC).training
+                lines[name, size] = Line(known.fixed_s, 1.0 / known.rates[-1], None)
+        return lines, await bench.actual_s(peers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,32 +173,61 @@ class Effort:
     """How much is timed for real."""
 
     sizes: Sequence[int]
+    """Shards of the benchmarks."""
     repeats: int
     products: int
     """Of matrices, to measure FLOPS."""
 
 
 def time_emulated(
-    devices: Mapping[str, Device],
+    groups: Sequence[Mapping[str, Device]],
     shares: Mapping[str, int],
     effort: Effort,
-    seed: int,
-    progress: Progress,
+    settings: Settings,
 ) -> list[Fleetful]:
     """The devices as processes of this machine, repeat by repeat.
 
-    The first device of the mapping that is called "this machine" is timed alone, as it takes all of
-    the processor; the others at once, as they rest most of the time.
+    Those of a group are timed at once, as they rest most of the time; the groups one by one.
     """
-    world = emulated(devices, seed=seed, emulation=Emulation(links="none"))
-    bench = Bench(shares, seed)
+    bench = Bench(shares, settings.seed)
+    devices = {name: device for group in groups for name, device in group.items()}
 
     async def main(fleet: EmulatedFleet) -> list[Fleetful]:
-        found = []
+        repeats: list[Fleetful] = []
         async with fleet.hosting(bench.depot):
             for repeat in range(effort.repeats):
-                progress(f"emulated, repeat {repeat + 1} of {effort.repeats}")
-                found.append(await _repeat(fleet, bench, shares, effort))
-        return found
+                settings.progress(f"emulated, repeat {repeat + 1} of {effort.repeats}")
+                timed: dict[str, Timed] = {}
+                for group in groups:
+                    timed |= await _for_real(
+                        fleet, bench, {name: shares[name] for name in group}, effort
+                    )
+                repeats.append(timed)
+        return repeats
 
+    # Training does not wait for a link, so none is put in its way.
+    world = emulated(
+        devices, seed=settings.seed, emulation=Emulation(links="none", laboratory=True)
+    )
     return world.run(main)
+
+
+async def _for_real(
+    fleet: EmulatedFleet, bench: Bench, shares: Mapping[str, int], effort: Effort
+) -> dict[str, Timed]:
+    """One group, once."""
+    everybody = await fleet.muster(1)
+    peers = {name: everybody[name] for name in shares}
+    laboratories = [await fleet.laboratory(name) for name in shares]
+    flops = await asyncio.gather(*(each.flops(effort.products) for each in laboratories))
+    lines: dict[str, dict[tuple[int, Method], Line]] = {name: {} for name in shares}
+    for size in effort.sizes:
+        await bench.survey(peers, size)
+        for name, laboratory in zip(shares, laboratories, strict=True):
+            points = (await laboratory.points())[-len(nested(size)) :]
+            lines[name] |= {(size, method): fit(points, method) for method in METHODS}
+    actual_s = await bench.actual_s(peers)
+    return {
+        name: Timed(lines=lines[name], shards=count, actual_s=actual_s[name], flops=measured)
+        for (name, count), measured in zip(shares.items(), flops, strict=True)
+    }

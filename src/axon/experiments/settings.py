@@ -16,6 +16,10 @@ Progress = Callable[[str], None]
 """Called with a line about what is being done."""
 
 
+MOST_REPEATS = 10_000
+"""Beyond it lies a slip of the keyboard."""
+
+
 def _silent(_line: str) -> None:
     """Nobody listens."""
 
@@ -34,8 +38,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ConfigurationError(f"seed must be at least 0, got {self.seed}")
-        if self.repeats is not None and self.repeats < 1:
-            raise ConfigurationError(f"repeats must be at least 1, got {self.repeats}")
+        if self.repeats is not None and not 1 <= self.repeats <= MOST_REPEATS:
+            raise ConfigurationError(
+                f"repeats must be from 1 to {MOST_REPEATS}, got {self.repeats}"
+            )
 
     def repeated(self, usual: int, quick: int) -> int:
         """How often to measure, where an experiment would do it `usual` or `quick` times."""

@@ -33,7 +33,6 @@ from axon.values import (
     TaskCost,
     TaskSpec,
     Trained,
-    Vector,
     check_whole,
 )
 
@@ -199,7 +198,7 @@ async def measure(order: Order, source: Source, compute: Compute, own: Abilities
     return Found(fit(points, own.method), fit(link, own.method))
 
 
-async def trial(order: Order, model: Vector, compute: Compute, ends_s: float) -> Point:
+async def trial(order: Order, compute: Compute, ends_s: float) -> Point:
     """The samples and seconds of a few batches of made-up data, in a small part of a cycle."""
     spec = order.spec
     count = spec.batch_size * TRIAL_BATCHES
@@ -209,7 +208,8 @@ async def trial(order: Order, model: Vector, compute: Compute, ends_s: float) ->
         random.integers(spec.classes, size=count),
     )
     until_s = now_s() + order.deadline_s * TRIAL_PART
-    job = Job(spec=spec, start=model, samples=samples)
+    start = learning.initial(spec, derive(order.seed, "trial", order.device))
+    job = Job(spec=spec, start=start, samples=samples)
     points = await _timed(course(job, [count]), compute, until_s, first_s=ends_s)
     if not points:
         raise Unable(f"no batch could be trained within {order.deadline_s:g} s")

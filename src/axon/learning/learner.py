@@ -36,6 +36,9 @@ from axon.values import (
 
 REMEMBERED_TASKS = 32
 
+UNUSED = 0.1
+"""The part of a deadline that a dynamic learner sooner leaves unused than its passes undone."""
+
 PRIVATE = "it keeps its capability to itself"
 
 Report = Callable[[int, int], None]
@@ -64,7 +67,15 @@ class Abilities:
     method: Method = "affine"
     """How it reckons from a benchmark to the whole."""
     dynamic: bool = False
-    """Whether it heeds its last few cycles and its own misses, and not its last cycle alone."""
+    """Whether it heeds its last few cycles and its own misses, and not its last cycle alone.
+
+    It answers in time and leaves little of it unused, because it takes what it could do at its best
+    of late and is cut short when it is not so quick. That is the price: on devices that their
+    owners use too, most of its answers are cut short, with half to nine tenths of the passes done
+    on average and a tenth or less in its worst cycles. A batch is never cut: where one takes a
+    third of a deadline, a third may stay unused. With a grace nothing is cut short, and it takes
+    what it could do at its worst: then it is late more often, and uses about half of the time.
+    """
     discloses: bool = True
     """Whether it tells its capability when it is asked."""
 
@@ -135,6 +146,7 @@ class _Errand:
         self._pace = learner.pace_of(order.spec)
 
     async def run(self, report: Report | None) -> Answer:
+        """Do it; how far it is nobody hears who may not know how quick this learner is."""
         order, pace = self._order, self._pace
         pace.hear(order.previous_s, order.deadline_s)
         self._room.check()
@@ -151,12 +163,14 @@ class _Errand:
             stream=(order.seed, "batches", order.cycle, self._name),
         )
         self._check_first_batch(job, until_s)
-        trained = await self._compute.train(job, until_s=until_s, report=report)
+        trained = await self._compute.train(
+            job, until_s=until_s, report=report if self._tells else None
+        )
         train_s = self._since(fetched_s)
         if trained.batches == 0:
-            pace.doubt()
+            pace.doubt(dynamic=self._own.dynamic)
             raise Unable(f"no batch could be trained within {order.deadline_s:g} s")
-        pace.training.note((trained.samples, train_s))
+        pace.training.note((self._amount(trained), train_s))
         pace.returned_s = self._since(self._began_s)
         pace.ended_s = min(until_s - self._began_s, pace.returned_s)
         download_s = fetched_s - self._began_s
@@ -165,8 +179,6 @@ class _Errand:
 
     def _update(self, job: Job, trained: Trained, shards: int, timings: Timings) -> Update:
         order = self._order
-        # Who decides for itself keeps to itself how quick it is.
-        open_share = order.share.shards is None
         return Update(
             run=order.run,
             cycle=order.cycle,
@@ -177,18 +189,36 @@ class _Errand:
             samples=trained.samples,
             loss=trained.loss,
             halted=trained.batches < job.batches,
-            timings=None if open_share or not self._own.discloses else timings,
+            timings=timings if self._tells else None,
         )
+
+    @property
+    def _tells(self) -> bool:
+        """Whether its times may be known: who decides for itself keeps its pace to itself."""
+        return self._order.share.shards is not None and self._own.discloses
+
+    def _amount(self, trained: Trained) -> int:
+        """The samples that its time is reckoned by; who hopes counts those that had room.
+
+        A batch takes about as long if it is not full, so of few samples too little would be hoped.
+        """
+        return trained.batches * self._order.spec.batch_size if self._hopes else trained.samples
 
     def _way_back_s(self, model_s: float) -> float:
         """What is kept for the way back, beside the margin.
 
-        It may be as slow as the way here was just now, or as slow as it was before.
+        It may be as slow as the way here was just now, or as slow as it was before. A dynamic
+        learner that has seen ways back goes by those.
         """
+        tails, deadline_s = self._pace.tails, self._order.deadline_s
         if not self._own.dynamic:
             return max(model_s, self._pace.upload_s)
-        deadline_s = self._order.deadline_s
-        return max(model_s, self._pace.tails.reserve_s(deadline_s) - deadline_s * MARGIN)
+        reserve_s = tails.reserve_s(deadline_s) - deadline_s * MARGIN
+        # With the shards and the way back as slow as the model, no time might be left to train:
+        # then only trying tells.
+        if tails.last_s or 3 * model_s > deadline_s * (1.0 - MARGIN):
+            return reserve_s
+        return max(model_s, reserve_s)
 
     def _check_first_batch(self, job: Job, until_s: float) -> None:
         """Decline where not even one batch would be done: nothing stops a batch half way."""
@@ -196,7 +226,7 @@ class _Errand:
         size = min(order.spec.batch_size, len(job.samples))
         samples_per_s, _ = self._outlook()
         if samples_per_s and self._time() + size / samples_per_s > until_s:
-            pace.doubt()
+            pace.doubt(dynamic=self._own.dynamic)
             raise Unable(f"no batch can be trained within {order.deadline_s:g} s")
 
     async def _fetch(self, model: Vector, model_s: float, until_s: float) -> tuple[Samples, int]:
@@ -207,20 +237,22 @@ class _Errand:
         if self._own.data is not None:
             return self._own_samples(self._own.data, wanted)
         if wanted is None:
-            wanted = await self._allocate(model, model_s)
+            wanted = await self._allocate(model, model_s, until_s)
         elif wanted > order.shards:
             raise Unable(f"{wanted} shards were asked for, there are {order.shards}")
         else:
             self._room.check_shards(wanted)
         if wanted == 0:
             # What it believes of itself may be out of date, and only training would tell.
-            self._pace.doubt()
-            self._pace.link.rates = []
+            self._pace.doubt(dynamic=self._own.dynamic)
+            self._pace.link.doubt(dynamic=self._own.dynamic)
             raise Unable(f"not one shard can be trained within {order.deadline_s:g} s")
         began_s = self._time()
         samples = await self._shards(wanted, until_s)
         points = (model.nbytes, model_s), (samples.nbytes, self._since(began_s))
-        self._pace.link.note(*points)
+        # Who hopes takes what the model's request cost beside its bytes for a matter of this cycle.
+        paid_s = self._request_s(model_s) if self._hopes else 0.0
+        self._pace.link.note(*points, fixed_s=paid_s)
         return samples, wanted
 
     async def _shards(self, wanted: int, until_s: float) -> Samples:
@@ -253,12 +285,12 @@ class _Errand:
         random = stream(self._order.seed, "own", self._order.cycle, self._name)
         return data.take(random.permutation(len(data))[: wanted * size]), wanted
 
-    async def _allocate(self, model: Vector, model_s: float) -> int:
+    async def _allocate(self, model: Vector, model_s: float, until_s: float) -> int:
         """Decide how many shards to take, by what this learner knows of itself."""
         order, pace = self._order, self._pace
         began_s = self._time()
         if not pace.training.rates:
-            pace.training.note(await trial(order, model, self._compute, self._ends_s))
+            pace.training.note(await trial(order, self._compute, self._ends_s))
         samples_per_s, bytes_per_s = self._outlook()
         capability = Capability(
             shards_per_s=samples_per_s / order.shard_samples,
@@ -266,10 +298,34 @@ class _Errand:
         )
         left_s = order.deadline_s * (1.0 - MARGIN) - self._since(began_s)
         left_s -= self._beyond_bound_s(capability, model_s)
-        if left_s <= 0.0:
-            return 0
-        allowed = self._own.allocate(capability, order.cost, left_s)
-        return min(allowed, order.shards, self._room.shards)
+        most = min(order.shards, self._room.shards)
+        if self._hopes:
+            left_s = self._filled_s(left_s, capability)
+            most = min(most, self._fetched_by(until_s, model_s, capability))
+        return min(self._own.allocate(capability, order.cost, left_s), most) if left_s > 0.0 else 0
+
+    def _filled_s(self, left_s: float, capability: Capability) -> float:
+        """The time to reckon with where training is cut short.
+
+        It is that of one shard more if whole ones would leave much of it unused, or if it is too
+        short for one.
+        """
+        cost = self._order.cost
+        models_s = 2 * cost.model_bytes / capability.bytes_per_s
+        shard_s = cost.passes / capability.shards_per_s + cost.shard_bytes / capability.bytes_per_s
+        whole, unused_s = divmod(max(0.0, left_s - models_s), shard_s)
+        if whole and unused_s <= UNUSED * self._order.deadline_s:
+            return left_s
+        # The bound is a strict one; half a shard more keeps it from being met exactly.
+        return max(left_s, models_s + shard_s / 2) + shard_s
+
+    def _fetched_by(self, until_s: float, model_s: float, capability: Capability) -> int:
+        """How many shards would be here in time for a batch if it came to the worst; at least 1."""
+        order, pace = self._order, self._pace
+        batch_s = order.spec.batch_size / min(pace.training.rates)
+        left_s = until_s - self._time() - batch_s - self._request_s(model_s)
+        bytes_per_s = min(pace.link.rates, default=capability.bytes_per_s)
+        return max(1, int(left_s * bytes_per_s / order.cost.shard_bytes))
 
     def _beyond_bound_s(self, capability: Capability, model_s: float) -> float:
         """What a cycle takes that the bound does not reckon: all that is no matter of bytes."""
@@ -277,16 +333,27 @@ class _Errand:
         # The way back may be slower than the way here, which is all that the rate was taken from.
         reserved_s = self._way_back_s(model_s) - model_s
         # The bound charges a model each way at the rate it is given; beside it comes what each
-        # request costs, or, from one who gave the worst rate of many, the difference to this one.
+        # request costs, or, from one who gave a rate of other cycles, the difference to this one.
         models_s = 2 * pace.link.fixed_s
         if self._own.dynamic:
             models_s = 2 * (model_s - self._order.cost.model_bytes / capability.bytes_per_s)
-        return reserved_s + models_s + pace.link.fixed_s + pace.training.fixed_s
+        requests_s = models_s + self._request_s(model_s)
+        return reserved_s + requests_s + pace.training.fixed_s
+
+    def _request_s(self, model_s: float) -> float:
+        """What a request costs beside its bytes; a dynamic learner sees by the model what it is."""
+        fixed_s, (_, bytes_per_s) = self._pace.link.fixed_s, self._outlook()
+        if not self._own.dynamic or not bytes_per_s:
+            return fixed_s
+        return max(fixed_s, model_s - self._order.cost.model_bytes / bytes_per_s)
+
+    @property
+    def _hopes(self) -> bool:
+        """Whether it may: if its training ends with the deadline; with a grace it would go on."""
+        return self._own.dynamic and self._order.grace_s == 0.0
 
     def _outlook(self) -> tuple[float, float]:
-        # With a grace nothing is cut short at the deadline, so nothing may be hoped for.
-        cut_short = self._order.grace_s == 0.0
-        return self._pace.outlook(dynamic=self._own.dynamic, cut_short=cut_short)
+        return self._pace.outlook(dynamic=self._own.dynamic, cut_short=self._order.grace_s == 0.0)
 
     def _since(self, moment_s: float) -> float:
         return self._time() - moment_s

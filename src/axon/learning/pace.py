@@ -35,14 +35,22 @@ class Speed:
         self.fixed_s = line.fixed_s
         self.rates = [min(line.rate, FASTEST)]
 
-    def note(self, *points: Point) -> None:
-        """Take up the amounts and times of one cycle."""
+    def note(self, *points: Point, fixed_s: float = 0.0) -> None:
+        """Take up the amounts and times of one cycle, in which so much was paid each time."""
         took_s = math.fsum(seconds for _, seconds in points)
         # What took less than its fixed part shows that this has become smaller.
         self.fixed_s = min(self.fixed_s, *(seconds for _, seconds in points))
-        moved_s = max(took_s - len(points) * self.fixed_s, took_s * LEAST_MOVED)
+        paid_s = len(points) * max(self.fixed_s, fixed_s)
+        moved_s = max(took_s - paid_s, took_s * LEAST_MOVED)
         amount = math.fsum(amount for amount, _ in points)
         self.rates = [*self.rates, rate(amount, moved_s)][-LAST:]
+
+    def doubt(self, *, dynamic: bool) -> None:
+        """Believe less: a dynamic learner forgets its worst, another one all that it reckons by."""
+        if dynamic and self.rates:
+            self.rates.remove(min(self.rates))
+        else:
+            self.rates = []
 
 
 @dataclass(slots=True)
@@ -64,17 +72,17 @@ class Pace:
         """The samples and bytes a second to reckon with; 0 for what is not known.
 
         A learner reckons with its last cycle. A dynamic one hopes for the best of its last cycles
-        where it can stop in time if it is mistaken, as in training that is cut short at the
-        deadline, and fears the worst where it cannot, as in a download.
+        where it is cut short at the deadline if it is mistaken, and fears the worst where it is
+        not.
         """
         if not dynamic:
             return _last(self.training), _last(self.link)
         choose = max if cut_short else min
-        return choose(self.training.rates, default=0.0), min(self.link.rates, default=0.0)
+        return choose(self.training.rates, default=0.0), choose(self.link.rates, default=0.0)
 
-    def doubt(self) -> None:
+    def doubt(self, *, dynamic: bool) -> None:
         """Believe less of what left no time to train: only trying would tell if it holds."""
-        self.training.rates = []
+        self.training.doubt(dynamic=dynamic)
         self.tails = self.tails.doubted()
 
     def hear(self, previous_s: float | None, deadline_s: float) -> None:

@@ -43,7 +43,7 @@ class Room:
         if memory is not None and batch > memory:
             raise Unable(
                 f"batches of {spec.batch_size} samples need {batch / 1e6:.0f} MB to be tried, "
-                f"{memory / 1e6:.0f} MB may be used"
+                "which is more than it has"
             )
 
     def check_shards(self, count: int) -> None:
@@ -51,10 +51,10 @@ class Room:
         if count <= self.shards:
             return
         need = TRAINING_COPIES * self.order.cost.model_bytes + count * self._shard_bytes
-        have = self.memory_bytes or 0
+        # How much it has is its own business: the reason travels.
         raise Unable(
             f"the model and {count} shards need {need / 1e6:.0f} MB to train, "
-            f"{have / 1e6:.0f} MB may be used"
+            "which is more than it has"
         )
 
     @property

@@ -183,6 +183,7 @@ class LearnerService:
     async def watch(self, ticket: str) -> AsyncIterator[tuple[int, int]]:
         """The batches done and to do of the order with that ticket, until it is done.
 
+        Nothing where the learner keeps to itself how quick it is: counts over time would tell.
         A call of its own, because an answer that comes behind reports comes slower, and an update
         may be large. It may overtake the order that it asks after, and waits for it then.
         """

@@ -52,7 +52,7 @@ def allocators(passes: int, total: int | None = None) -> dict[str, Maker[Allocat
         "equal": lambda given: Equal(shards=_whole("equal", given), passes=passes),
         "csa": lambda given: StalenessAware(total=total, method=_csa_method(given)),
         "synchronous": knowing("synchronous", "synchronous"),
-        "eta": knowing("eta", "equal"),
+        "eta": knowing("eta", "eta"),
     }
 
 

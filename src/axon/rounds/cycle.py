@@ -19,7 +19,7 @@ from axon.rounds.judge import Verdict, judge
 from axon.rounds.settings import Run, Scheme
 from axon.rounds.survey import Finding, known
 from axon.seeds import stream
-from axon.values import DeviceRecord, Order, Plan, Share, TaskCost, Update, Vector
+from axon.values import DeviceRecord, Order, Plan, Share, Status, TaskCost, Update, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,18 @@ class Cycle:
         """Give everybody their share and bring in what comes back in time."""
         chosen = self._select(tuple(peers))
         plan = self._plan(chosen)
-        silent = self._silent(chosen, plan)
+        idle = self._idle(chosen, plan)
         costs = {passes: self._cost(passes) for passes in _passes(plan)}
         orders = {
             name: self._order(name, share, costs[share.passes])
             for name, share in plan.shares.items()
         }
         tickets = {order.ticket: name for name, order in orders.items()}
-        self._depot.publish(self._number, self._state.parameters, tickets)
+        told = {name: share.shards for name, share in plan.shares.items()}
+        self._depot.publish(self._number, self._state.parameters, tickets, told)
         if self._tell is not None:
             self._tell(CycleBegan(plan))
-            for record in silent:
+            for record in idle:
                 self._tell(LearnerSettled(record))
         calls = {
             name: peers[name].train(order, self._report(name)) for name, order in orders.items()
@@ -98,7 +99,7 @@ class Cycle:
             heard=self._settling(orders),
         )
         arrivals = await collector.collect(self._run.deadline_s, self._run.grace_s)
-        return self._harvest(orders, arrivals, silent)
+        return self._harvest(orders, arrivals, idle)
 
     def _select(self, members: tuple[str, ...]) -> tuple[str, ...]:
         random = stream(self._run.seed, "select", self._number)
@@ -125,21 +126,22 @@ class Cycle:
             shares={name: shares[name] for name in sorted(shares) if shares[name].shards != 0},
         )
 
-    def _silent(self, chosen: Sequence[str], plan: Plan) -> list[DeviceRecord]:
-        """Records of those who get no share because they did not tell what they can do."""
-        survey, findings = self._scheme.survey, self._state.findings
-        if survey is None or not survey.disclosed:
-            return []
-        return [
-            DeviceRecord(
-                device=name,
-                status="failed" if findings[name].status == "failed" else "declined",
-                reason=f"survey: {findings[name].reason}",
-                planned_shards=0,
-            )
-            for name in chosen
-            if name in findings and name not in plan.shares and not findings[name].is_enough(survey)
-        ]
+    def _idle(self, chosen: Sequence[str], plan: Plan) -> list[DeviceRecord]:
+        """Records of those who were selected and got no share."""
+        left_out = [name for name in chosen if name not in plan.shares]
+        return [self._idle_record(name) for name in left_out]
+
+    def _idle_record(self, name: str) -> DeviceRecord:
+        survey, finding = self._scheme.survey, self._state.findings.get(name)
+        status: Status = "not needed"
+        reason = "the allocator gave it no share"
+        if survey is not None and survey.disclosed:
+            if finding is None:
+                reason = "survey: not yet asked what it can do"
+            elif not finding.is_enough(survey):
+                status = "failed" if finding.status == "failed" else "declined"
+                reason = f"survey: {finding.reason}"
+        return DeviceRecord(device=name, status=status, reason=reason, planned_shards=0)
 
     def _cost(self, passes: int) -> TaskCost:
         return TaskCost(
@@ -206,11 +208,11 @@ class Cycle:
         self,
         orders: Mapping[str, Order],
         arrivals: Mapping[str, Arrival],
-        silent: Sequence[DeviceRecord],
+        idle: Sequence[DeviceRecord],
     ) -> Harvest:
         # By name, so that neither record nor sum depends on who answered first.
         devices = [self._record(order, arrivals[name]) for name, order in orders.items()]
-        devices = sorted([*devices, *silent], key=lambda record: record.device)
+        devices = sorted([*devices, *idle], key=lambda record: record.device)
         harvest = Harvest(tuple(devices), [], [])
         for name in orders:
             verdict = arrivals[name].verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -47,3 +47,19 @@ class Fleet(Protocol):
 
     def restore(self, snapshot: str) -> None:
         """Take up what `snapshot` gave."""
+
+
+class SharedFleet(Fleet, Protocol):
+    """A fleet on which several runs go on at once, each with a part of its learners."""
+
+    def part(self, members: Callable[[], Collection[str]]) -> Fleet:
+        """The same learners for a run beside others: those that `members` names at each muster.
+
+        It is the caller who sees to it that no learner is mustered by two runs at once.
+        """
+
+    def watching(self) -> AbstractAsyncContextManager[None]:
+        """Keep an eye on who comes and goes for as long as the block lasts."""
+
+    async def roster(self) -> Sequence[str]:
+        """The names of those who are there now, sorted; asked within `watching`."""

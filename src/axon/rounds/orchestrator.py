@@ -149,7 +149,7 @@ class Orchestrator:
         survey, state = self._scheme.survey, self._state
         if survey is None:
             return
-        asked = to_ask(peers, state.findings, survey, number)
+        asked = to_ask(peers, state.findings, survey, number, self._run.quorum or 1)
         if not asked:
             return
         if self._tell is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
@@ -123,31 +123,50 @@ class RemoteFleet:
         chosen = self._hosting
         worker = Worker("orchestrator")
         worker.service(DepotService(depot), "depot", executor="inline")
-        async with AsyncExitStack() as stack:
-            serving = await stack.enter_async_context(
-                worker.serving(chosen.host, chosen.port, **chosen.serve_options)
-            )
+        async with worker.serving(chosen.host, chosen.port, **chosen.serve_options) as serving:
             self._depot_at = serving.address
             self._peers = {}  # Those of an earlier run know its depot.
-            self._is_first = True
+            async with self.watching():
+                yield
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        self._is_first = True
+        async with AsyncExitStack() as stack:
             stack.push_async_callback(self._stop_asking)
             if self._discover:
                 self._directory = await stack.enter_async_context(client.watch(access=self._words))
             yield
 
+    def part(self, members: Callable[[], Collection[str]]) -> RemoteFleet:
+        """See `SharedFleet.part`; each part has a depot of its own, at a free port."""
+        return RemotePart(self, members)
+
+    async def roster(self) -> tuple[str, ...]:
+        await self._acquaint()
+        return tuple(sorted(self._members()))
+
     async def muster(self, cycle: int) -> Mapping[str, RemotePeer]:  # noqa: ARG002
-        first, self._is_first = self._is_first, False
-        await self._introduce(INTRODUCTION_S if first else AGAIN_S)
-        if first:
-            await self._look_out()
+        first = await self._acquaint()
         members = self._members()
         if first and not members:
             raise ConfigurationError(
                 "there is no learner to train with",
                 hint="start `axon worker` on a device, or name its host",
             )
+        return await self._gathered(members)
+
+    async def _gathered(self, members: Mapping[str, tuple[str, Address]]) -> dict[str, RemotePeer]:
         self._peers = {name: await self._peer(name, *members[name]) for name in sorted(members)}
         return self._peers
+
+    async def _acquaint(self) -> bool:
+        """Find out who is who; the first time, which it tells, there is more patience for it."""
+        first, self._is_first = self._is_first, False
+        await self._introduce(INTRODUCTION_S if first else AGAIN_S)
+        if first:
+            await self._look_out()
+        return first
 
     async def _introduce(self, patience_s: float) -> None:
         """Ask devices that are known by address alone for their names.
@@ -260,6 +279,27 @@ class RemoteFleet:
 
     def restore(self, snapshot: str) -> None:
         """Nothing: whoever is there answers for himself."""
+
+
+class RemotePart(RemoteFleet):
+    """Some learners of a remote fleet, as it knows them, with a depot of their own."""
+
+    def __init__(self, whole: RemoteFleet, members: Callable[[], Collection[str]]) -> None:
+        # Only one depot can have the port that was asked for.
+        super().__init__(hosting=replace(whole._hosting, port=0))
+        self._whole = whole
+        self._chosen = members
+
+    def _members(self) -> dict[str, tuple[str, Address]]:
+        chosen = self._chosen()
+        found = self._whole._members()
+        return {name: who for name, who in found.items() if name in chosen}
+
+    async def muster(self, cycle: int) -> Mapping[str, RemotePeer]:  # noqa: ARG002
+        return await self._gathered(self._members())
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._whole.aside(function, *args, **kwargs)
 
 
 class RemotePeer:

@@ -1,7 +1,11 @@
 """Before a learner's first cycle: it benchmarks itself and, where it is asked and agrees, tells.
 
-Everybody new is asked at once, and no longer than for the deadline. Whoever did not answer as
-wanted is asked again before later and later cycles, so that it never holds up all of them.
+The first survey comes before cycle 1, then one before every fifth cycle, in which all are asked at
+once who are new, and those again who did not answer as wanted, the latter at longer and longer
+distances. It ends when all of them have answered, or with the deadline. Of a run whose cycles last
+for the deadline, surveys therefore take less than a fifth of the time, even if somebody mute joins
+before every cycle. Meanwhile a newcomer that nobody has asked takes part where nothing is to be
+told, as it finds out in its first cycle; otherwise it waits.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from axon.learning.pace import FASTEST
 from axon.rounds.collect import Collector
 from axon.rounds.depot import Depot
 from axon.rounds.fleet import Peer
@@ -18,8 +23,12 @@ from axon.rounds.judge import Verdict, shortened
 from axon.rounds.settings import Run, Survey
 from axon.values import Capability, Declined, Order, Share, TaskCost, Vector, check_whole
 
-SLOWEST, FASTEST = 1e-9, 1e15
-"""No device is beyond these, in shards or bytes a second; a quotient with them is still finite."""
+SLOWEST = 1e-9
+"""No device is beyond this and `FASTEST`, in shards or bytes a second; a quotient with them is
+still finite."""
+
+EVERY = 5
+"""Cycles from one survey to the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +59,19 @@ class Finding:
 
 
 def to_ask(
-    peers: Mapping[str, Peer], findings: Mapping[str, Finding], survey: Survey, cycle: int
+    peers: Mapping[str, Peer],
+    findings: Mapping[str, Finding],
+    survey: Survey,
+    cycle: int,
+    needed: int = 1,
 ) -> dict[str, Peer]:
-    """Those who are new, and those whose turn it is again."""
+    """Those who are new, and those whose turn it is again; nobody where it is not time for it.
+
+    It always is where fewer than are `needed` have told: without them the cycle would fail.
+    """
+    told = len(known(findings, survey).keys() & peers.keys())
+    if (cycle - 1) % EVERY and not (survey.disclosed and told < needed):
+        return {}
     return {
         name: peer
         for name, peer in peers.items()

@@ -158,6 +158,9 @@ def raise_for(response: Response) -> None:
         # What we asked for without arguments is answered as to anyone; the profile, for one.
         raise restore_error(_described_in(wire.from_json(body)))
     text = bytes(body[:500]).decode("utf-8", "replace")
+    if response.headers.get(b"content-type", b"").startswith(b"text/html"):
+        # Made for a browser, by somebody else: another server, or a proxy before ours.
+        text = f"a web page came with HTTP status {response.status}, as no Axon worker sends"
     code = code or _BY_STATUS.get(response.status, "protocol")
     raise restore_error({"code": code, "message": text or f"HTTP status {response.status}"})
 

@@ -69,6 +69,8 @@ class DeviceSettings:
     """Whether the learner keeps a margin that it learns from its own misses."""
     discloses: bool = True
     """Whether it tells its capability when it is asked."""
+    laboratory: bool = False
+    """Whether it also tells experiments what no learner tells."""
 
 
 def own_samples(settings: DeviceSettings) -> Samples | None:
@@ -122,7 +124,8 @@ async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer:
     )
     worker = Worker(settings.name)
     worker.service(LearnerService(learner, access), SERVICE, executor="inline")
-    worker.service(Laboratory(learner), LABORATORY, executor="thread")
+    if settings.laboratory:
+        worker.service(Laboratory(learner), LABORATORY, executor="thread")
     try:
         async with worker.serving(
             settings.host,

@@ -62,6 +62,8 @@ class Emulation:
     """Whether learners keep a margin that they learn from their own misses."""
     private: Collection[str] = ()
     """Devices that do not tell their capability."""
+    laboratory: bool = False
+    """Whether experiments may ask devices what no learner tells."""
 
 
 def emulated(
@@ -142,6 +144,7 @@ class Emulated:
             tasks=how.tasks,
             dynamic=how.dynamic,
             discloses=name not in how.private,
+            laboratory=how.laboratory,
         )
 
 
@@ -182,10 +185,17 @@ class EmulatedFleet(RemoteFleet):
         self._processes[name].tell("heal")
 
     async def laboratory(self, name: str) -> Any:
-        """A stub of the device's `Laboratory`, for experiments; its calls have no deadline."""
+        """A stub of the device's `Laboratory`, for experiments; its calls have no deadline.
+
+        Raises `ConfigurationError` in a world without laboratories.
+        """
         stub = await client.connect(
             self._processes[name].address, way=self._access, deadline_s=None
         )
+        if not hasattr(stub, LABORATORY):
+            raise ConfigurationError(
+                f"{name} has no laboratory", hint="emulate with Emulation(laboratory=True)"
+            )
         return getattr(stub, LABORATORY)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from random import Random
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
@@ -28,7 +27,7 @@ from axon.policies import SelfAllocator, Trainer
 from axon.rounds.depot import Depot
 from axon.rounds.fleet import Report
 from axon.rpc.memory.network import HEAD_BYTES
-from axon.seeds import plain_stream, stream
+from axon.seeds import Name, plain_stream, stream
 from axon.testbed import virtual
 from axon.testbed.activity import Activity, Contention, contention, draw
 from axon.testbed.catalogue import Device, check_members
@@ -113,26 +112,62 @@ class SimulatedFleet:
 
     def __init__(self, learners: Mapping[str, SimulatedLearner], seed: int) -> None:
         self.learners = dict(learners)
-        self._seed = seed
+        self.seed = seed
         self._away: set[str] = set()
+        self._out: dict[SimulatedPart, set[str]] = {}
+        """Learners in a cycle of a part that has not ended, by part."""
 
     @asynccontextmanager
     async def hosting(self, depot: Depot) -> AsyncIterator[None]:
         for learner in self.learners.values():
-            learner.depot = depot
-        yield
+            learner.depots[depot.run] = depot
+        try:
+            yield
+        finally:
+            for learner in self.learners.values():
+                learner.depots.pop(depot.run, None)
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        yield  # Everybody is known beforehand.
+
+    def part(self, members: Callable[[], Collection[str]]) -> SimulatedPart:
+        """See `SharedFleet.part`."""
+        return SimulatedPart(self, members)
+
+    async def roster(self) -> tuple[str, ...]:
+        return tuple(name for name in self.learners if name not in self._away)
 
     async def muster(self, cycle: int) -> Mapping[str, SimulatedLearner]:
         for learner in self.learners.values():
-            learner.begin(self._seed, cycle)
+            learner.begin(self.seed, cycle)
         return {name: learner for name, learner in self.learners.items() if name not in self._away}
 
     async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return function(*args, **kwargs)  # Threads are invisible to a jumping clock.
 
     def snapshot(self) -> str:
-        known = {name: learner.snapshot() for name, learner in self.learners.items()}
+        return self._snapshot(self.learners)
+
+    def _snapshot(self, names: Collection[str]) -> str:
+        known = {name: self.learners[name].snapshot() for name in names}
         return msgspec.json.encode((known, sorted(self._away))).decode()
+
+    def go_out(self, part: SimulatedPart, names: Collection[str]) -> dict[str, SimulatedLearner]:
+        """Those of the names who are there, out with a part until its cycle has ended."""
+        known = self.learners.items()
+        here = {name: one for name, one in known if name in names and name not in self._away}
+        self._out[part] = set(here)
+        return here
+
+    def come_back(self, part: SimulatedPart) -> str:
+        """A snapshot of everybody who is in no other part's cycle, now that this one's has ended.
+
+        Whoever is in one will do it again after a crash, from where it began.
+        """
+        self._out.pop(part, None)
+        out = set().union(*self._out.values())
+        return self._snapshot([name for name in self.learners if name not in out])
 
     def restore(self, snapshot: str) -> None:
         known, away = msgspec.json.decode(snapshot, type=tuple[dict[str, Remembered], list[str]])
@@ -168,6 +203,42 @@ class SimulatedFleet:
         self._away.discard(name)
 
 
+class SimulatedPart:
+    """Some learners of a simulated fleet for a run beside others, with chances of its own."""
+
+    def __init__(self, fleet: SimulatedFleet, members: Callable[[], Collection[str]]) -> None:
+        self._fleet = fleet
+        self._members = members
+        self._run = ""
+
+    @asynccontextmanager
+    async def hosting(self, depot: Depot) -> AsyncIterator[None]:
+        self._run = depot.run
+        async with self._fleet.hosting(depot):
+            try:
+                yield
+            finally:
+                self._fleet.come_back(self)
+
+    async def muster(self, cycle: int) -> Mapping[str, SimulatedLearner]:
+        here = self._fleet.go_out(self, self._members())
+        for learner in here.values():
+            learner.begin(self._fleet.seed, cycle, self._run)
+        return here
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._fleet.aside(function, *args, **kwargs)
+
+    def snapshot(self) -> str:
+        return self._fleet.come_back(self)
+
+    def restore(self, snapshot: str) -> None:
+        known, _ = msgspec.json.decode(snapshot, type=tuple[dict[str, Remembered], list[str]])
+        for name in self._members():
+            if name in known and name in self._fleet.learners:
+                self._fleet.learners[name].restore(known[name])
+
+
 class Remembered(NamedTuple):
     """What of a simulated learner must outlive its process."""
 
@@ -189,28 +260,37 @@ class SimulatedLearner:
     ) -> None:
         self.learner = Learner(name, ChargedCompute(pool, self._batch_s), abilities)
         self.host = Host(name)
-        self.depot: Depot | None = None
+        self.depots: dict[str, Depot] = {}
+        """Where it fetches from, by run."""
         self._name = name
         self._device = device
         self._activity = activity
         self._contention = Contention()
         self._link: ReckonedLink | None = None
         self._is_cut = False
-        self._begun = (0, 0)
+        self._begun = (0, 0, "")
 
-    def begin(self, seed: int, cycle: int) -> None:
-        """Draw this cycle's chances anew, so that a cycle never depends on those before it."""
-        self._begun = (seed, cycle)
-        self._face(cycle, plain_stream(seed, "link", cycle, self._name))
+    def begin(self, seed: int, cycle: int, run: str = "") -> None:
+        """Draw this cycle's chances anew, so that a cycle never depends on those before it.
 
-    def _face(self, cycle: int, flights: Random) -> None:
+        Where several runs go on at once, the same cycle of another run has other chances.
+        """
+        self._begun = (seed, cycle, run)
+        self._face(cycle, self._named(cycle))
+
+    def _named(self, *numbers: int) -> tuple[Name, ...]:
+        _, _, run = self._begun
+        return (run, *numbers, self._name) if run else (*numbers, self._name)
+
+    def _face(self, cycle: int, flights: tuple[Name, ...]) -> None:
         """A link with chances of its own, and an owner in the state of that cycle."""
-        self._link = ReckonedLink(self._device.link, flights)
+        seed, _, _ = self._begun
+        random = plain_stream(seed, "link", *flights)
+        self._link = ReckonedLink(self._device.link, random)
         if self._is_cut:
             self._link.cut()
         if self._activity is not None:
-            seed, _ = self._begun
-            state = draw(self._activity, stream(seed, "activity", cycle, self._name))
+            state = draw(self._activity, stream(seed, "activity", *self._named(cycle)))
             self._contention = contention(state)
 
     def snapshot(self) -> Remembered:
@@ -249,26 +329,26 @@ class SimulatedLearner:
         return await self.host.serve(self._benchmark(order, disclose))
 
     async def _benchmark(self, order: Order, disclose: bool) -> Capability | Declined | None:
-        seed, cycle = self._begun
+        begun = _, cycle, _ = self._begun
         # Other chances than those of the cycle that follows, which is then the same without it.
-        self._face(order.cycle, plain_stream(seed, "link", order.cycle, cycle, self._name))
+        self._face(order.cycle, self._named(order.cycle, cycle))
         try:
             await self._wire.send("down", HEAD_BYTES)
             answer = await self.learner.benchmark(order, self, disclose)
             await self._wire.send("up", HEAD_BYTES)
         finally:
-            self.begin(seed, cycle)
+            self.begin(*begun)
         return answer
 
     # The learner's source
 
     async def model(self, run: str, cycle: int) -> Vector:
-        vector = self._stock.model(run, cycle)
+        vector = self._stock(run).model(run, cycle)
         await self._download(vector.nbytes)
         return vector
 
     async def shards(self, run: str, cycle: int, ticket: str, count: int) -> Samples:
-        samples = self._stock.shards(run, cycle, ticket, count)
+        samples = self._stock(run).shards(run, cycle, ticket, count)
         await self._download(samples.nbytes)
         return samples
 
@@ -281,10 +361,9 @@ class SimulatedLearner:
         assert self._link is not None, "a cycle begins with a muster"
         return self._link
 
-    @property
-    def _stock(self) -> Depot:
-        assert self.depot is not None, "a run begins with hosting"
-        return self.depot
+    def _stock(self, run: str) -> Depot:
+        assert run in self.depots, "a run begins with hosting"
+        return self.depots[run]
 
     def _batch_s(self, spec: TaskSpec, samples: int) -> float:
         return self._contention.batch_s(self._device, flops_per_sample(spec), samples)

@@ -70,7 +70,11 @@ class EmulatedLearner:
         """The FLOPS baseline, with every product as long as an idle device would take over it."""
         if not self._paced:
             return measure_flops(repeats)
-        duty, each_s, began_s = DutyCycle(self._device), PRODUCT_FLOPS / self._device.flops_per_s, 0.0
+        duty, each_s, began_s = (
+            DutyCycle(self._device),
+            PRODUCT_FLOPS / self._device.flops_per_s,
+            0.0,
+        )
 
         def after_product() -> None:
             nonlocal began_s
@@ -119,9 +123,7 @@ class Stopwatch:
         self.points: deque[Point] = deque(maxlen=REMEMBERED_JOBS)
         """Samples and seconds, the newest last."""
 
-    async def train(
-        self, job: Job, *, until_s: float, report: Report | None = None
-    ) -> Trained:
+    async def train(self, job: Job, *, until_s: float, report: Report | None = None) -> Trained:
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
         trained = await self._compute.train(job, until_s=until_s, report=report)
