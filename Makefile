@@ -27,7 +27,7 @@ help:
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(PIP) --editable '.[dev,learn,figures,zstd]'
+	$(PIP) --editable '.[dev,learn,figures,milp,zstd]'
 	@touch $@ .venv/.learn
 
 .venv/.bench: .venv/.base
@@ -66,6 +66,7 @@ bench: .venv/.bench .venv/.learn
 	$(BIN)/python benchmarks/bench_simulation.py
 	$(BIN)/python benchmarks/bench_round.py
 	$(BIN)/python benchmarks/bench_allocation.py
+	$(BIN)/python benchmarks/bench_med.py --quick
 
 fuzz: .venv/.dev
 	$(PIP) atheris

@@ -7,9 +7,9 @@ Learners have three states as in the thesis's section 4.3.1: a one-hot vector th
 heat 0.5, prices normal with mean 1 and variance 0.5 within [0.1, 1.5]. Speeds, links and sizes are
 drawn, about 14 shards a learner, of which each must have `--least`. Deadlines are a quarter above
 what learners dealt out like cards take; a loose budget never binds, a tight one is nine tenths of
-what those learners cost. HiGHS
-(package highspy) and CP-SAT (package ortools) get one thread and `--solver-s`; a solver that is
-not installed is left out. The ratio is our objective over the better one's: below 1 we are better.
+what those learners cost. HiGHS (package highspy) and CP-SAT (package ortools) get one thread and
+`--solver-s`; a solver that is not installed is left out. The ratio is our objective over the better
+one's: below 1 we are better.
 """
 
 from __future__ import annotations

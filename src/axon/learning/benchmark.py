@@ -53,16 +53,20 @@ def course(whole: Job, sizes: Sequence[int]) -> Generator[Job, Timed, list[Point
 
     First one batch, which pays for all that happens once and counts only if nothing else does, then
     so many of the samples each time, as long as there is time: a job that was cut short is the
-    last. What is returned are the samples and the seconds of each.
+    last, and counts only if no whole one does. What is returned are the samples and the seconds
+    of each.
     """
     trained, took_s = yield replace(whole, limit=1)
     first, points = (trained, took_s), []
     for size in sizes:
         job = replace(whole, samples=whole.samples.take(slice(size)))
         trained, took_s = yield job
-        if trained.batches:
+        whole_job = trained.batches == job.batches
+        # One that was cut short may be no more than a few samples longer than the one before it,
+        # and a line through two such points has any slope.
+        if trained.batches and (whole_job or not points):
             points.append((float(trained.samples), took_s))
-        if trained.batches < job.batches:
+        if not whole_job:
             break
     if not points and first[0].batches:
         points.append((float(first[0].samples), first[1]))
