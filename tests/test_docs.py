@@ -146,6 +146,112 @@ def test_the_guide_to_staleness(tmp_path: Path) -> None:
         assert (ROOT / "docs" / picture).exists()
 
 
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("page", "commands", "expected"),
+    [
+        ("docs/subset-benchmarking.md", 5, ["20.0 s, 9.4 to 30.6"]),
+        ("docs/dab.md", 5, ["2\n", "1 3.65 s [('jetson-nano', 60), ('pi-1', 25)"]),
+    ],
+)
+def test_the_guide_to_a_scheme(
+    page: str, commands: int, expected: list[str], tmp_path: Path
+) -> None:
+    text = (ROOT / page).read_text()
+    typed = re.findall(r"^axon ([^#\n]*)", "".join(blocks(page, "")), re.MULTILINE)
+    assert len(typed) == commands
+    for words in typed:
+        run(axon(*words.split()), tmp_path, OMP_NUM_THREADS="1")
+    codes = blocks(page)
+    assert len(codes) == len(expected)
+    for code, words in zip(codes, expected, strict=True):
+        told = run([sys.executable, "-W", "error", "-c", code], tmp_path)
+        assert told.startswith(words)
+    pictures = re.findall(r"\]\((figures/[^)]*)\)", text)
+    assert pictures
+    assert all((ROOT / "docs" / picture).exists() for picture in pictures)
+
+
+def test_the_dab_example() -> None:
+    command = [sys.executable, "-W", "error", "examples/dab/main.py", "--cycles", "2"]
+    told = run(command, ROOT, OMP_NUM_THREADS="1")
+    assert told.count("8/8") == 3
+    assert "6/8" in told
+
+
+@contextmanager
+def orchestrator(words: list[str], folder: Path) -> Iterator[str]:
+    """`axon orchestrate` at some free port, and its address."""
+    process = subprocess.Popen(
+        [*axon(*words), "--port", "0"],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        try:
+            told = process.stdout.readline()
+            assert "takes tasks at" in told
+            yield told
+        finally:
+            process.kill()
+            process.wait(20)
+
+
+def reached(told: str) -> str:
+    return told.partition("http://")[2].partition(",")[0].strip()
+
+
+@pytest.mark.timeout(180)
+def test_the_guide_to_many_tasks(tmp_path: Path) -> None:
+    page = "docs/med.md"
+    text = (ROOT / page).read_text()
+    commands = re.findall(r"^axon ([^#\n]*)", blocks(page, "")[0], re.MULTILINE)
+    commands += re.findall(r"`axon (submit [^`]*)`", text)
+    opening, *typed, refused = [words.split() for words in commands]
+    assert [words[0] for words in typed] == ["submit", "submit", "tasks", "cancel"]
+    with orchestrator(opening, tmp_path) as told:
+        answers = [run(axon(*words), tmp_path, AXON_TO=reached(told)) for words in typed[:3]]
+        assert f"    {answers[0]}" in text
+        assert "a cycle of all tasks may cost 60" in answers[2]
+        wait_for_line("digits +done", tmp_path, reached(told))
+        asked = subprocess.run(
+            [*axon(*refused), "--to", reached(told)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert asked.returncode == 2
+    assert "hasty is refused: all learners together do task 'hasty' in" in asked.stderr
+    with orchestrator(opening, tmp_path) as told:
+        assert "goes on with 1 task" in told
+        told_last = run(axon(*typed[3]), tmp_path, AXON_TO=reached(told))
+        assert told_last == "wide is cancelled\n"
+    (code,) = blocks(page)
+    for line in run([sys.executable, "-W", "error", "-c", code], tmp_path).splitlines():
+        assert f"# {line}" in text
+    for picture in re.findall(r"\]\((figures/[^)]*)\)", text):
+        assert (ROOT / "docs" / picture).exists()
+
+
+def wait_for_line(pattern: str, folder: Path, to: str) -> None:
+    for _ in range(20):
+        if re.search(pattern, told := run(axon("tasks"), folder, AXON_TO=to)):
+            return
+    raise AssertionError(told)
+
+
+def test_pages_lead_to_pages_that_are_there() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for link in re.findall(r"\]\((?!http|#)([^)#]*)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} leads to {link}"
+
+
 def test_the_deadline_example() -> None:
     command = [sys.executable, "-W", "error", "examples/deadline/main.py", "--cycles", "3"]
     told = run(command, ROOT, AXON_LOG="off", OMP_NUM_THREADS="1")

@@ -42,11 +42,11 @@ def trained(*repeats: list[tuple[float, float]], samples: int = 0) -> Repeats:
     )
 
 
-def timed(deadline_s: float, *repeats: list[float]) -> Repeats:
+def timed(deadline_s: float, *repeats: list[float], samples: int = 0) -> Repeats:
     """Repeats of which each cycle's duration is given."""
     return Repeats(
         tuple(
-            tuple(record(took_s=took_s, deadline_s=deadline_s) for took_s in each)
+            tuple(record(took_s=took_s, deadline_s=deadline_s, samples=samples) for took_s in each)
             for each in repeats
         )
     )

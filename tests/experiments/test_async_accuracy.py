@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +16,6 @@ from axon.experiments.async_trial import PERIOD_S, SCHEMES, Trial, conduct
 from axon.experiments.result import Claim, Result, to_json
 from axon.experiments.runs import Records, Repeats, untrained
 from axon.experiments.settings import Settings
-from axon.intervals import Interval
 from axon.seeds import stream
 from axon.values import DeviceRecord, RoundRecord, Samples
 
@@ -94,7 +95,7 @@ def test_its_json_has_every_claim(result: Result) -> None:
     claims = [claim["claim"] for claim in found["claims"]]
     assert len(claims) == len(set(claims)) == 11
     assert sum("sooner" in claim for claim in claims) == 7
-    assert (found["name"], found["repeats"], found["dataset"]) == ("async-accuracy", 1, "digits")
+    assert (found["name"], found["repeats"], found["dataset"]) == ("async-accuracy", 2, "digits")
     # Whoever learns nothing is never there, and that is no success of anybody.
     held = {claim["claim"] for claim in found["claims"] if claim["holds"]}
     assert held == {"every learner does all of its share within T = 15 s"}
@@ -138,25 +139,50 @@ def claims(**runs: tuple[Records, ...]) -> dict[str, Claim]:
 
 def test_sooner_means_sooner_in_more_runs_than_chance_explains() -> None:
     late, soon = course(0.9, 0.94, 0.971), course(0.95, 0.96, 0.98)
-    held = claims(asynchronous=(soon, soon), synchronous=(late, late), ETA=(late, late))
+    held = claims(asynchronous=(soon,) * 6, synchronous=(late,) * 6, ETA=(late,) * 6)
     claim = held["K = 10: 95 % sooner than synchronous (4 cycles against 8)"]
     assert (claim.measured, claim.interval, claim.holds) == (2.0, (2.0, 2.0), True)
-    assert claim.why.startswith("asynchronous after 1 cycles, synchronous after 3 cycles")
+    assert claim.why.startswith("cycles of asynchronous: 1 (6/6), of synchronous: 3 (6/6)")
     assert not held["K = 20: 97 % sooner than ETA (7 cycles against 11)"].holds
-    mixed = claims(asynchronous=(soon, late), synchronous=(late, soon), ETA=(late, soon))
+    mixed = claims(asynchronous=(soon, late) * 3, synchronous=(late, soon) * 3, ETA=(late,) * 6)
     claim = mixed["K = 10: 95 % sooner than synchronous (4 cycles against 8)"]
-    assert (claim.measured, claim.holds) == (0.0, False)
+    assert (claim.measured, claim.interval, claim.holds) == (0.0, (-2.0, 2.0), False)
+    few = claims(asynchronous=(soon,) * 5, synchronous=(late,) * 5, ETA=(late,) * 5)
+    claim = few["K = 10: 95 % sooner than synchronous (4 cycles against 8)"]
+    assert (claim.measured, claim.interval, claim.holds) == (2.0, None, False)
 
 
-def test_never_is_later_than_the_last_cycle_and_fails_only_where_others_succeed() -> None:
+def test_who_never_gets_there_is_later_by_nobody_knows_how_much() -> None:
     bad, good = course(0.9, 0.9), course(0.9, 0.96)
     name = "K = 10: ETA never reaches 95 %, and asynchronous does"
-    found = claims(asynchronous=(good,), synchronous=(bad,), ETA=(bad,))
+    found = claims(asynchronous=(good,) * 6, synchronous=(bad,) * 6, ETA=(bad,) * 6)
     assert found[name].holds
     claim = found["K = 15: 95 % sooner than ETA (3 cycles against 4)"]
-    assert (claim.measured, claim.holds, claim.interval) == (1.0, True, None)
-    assert not claims(asynchronous=(bad,), synchronous=(bad,), ETA=(bad,))[name].holds
+    assert (claim.measured, claim.holds, claim.interval) == ("not known", True, (1.0, math.inf))
+    both = claims(asynchronous=(bad,) * 6, synchronous=(bad,) * 6, ETA=(bad,) * 6)
+    assert not both[name].holds
+    claim = both["K = 15: 95 % sooner than ETA (3 cycles against 4)"]
+    assert (claim.measured, claim.holds, claim.interval) == ("not known", False, None)
+    assert claim.why == (
+        "not shown: these repeats give no interval; cycles of asynchronous: never, of ETA: never"
+    )
     assert not claims(asynchronous=(good,), synchronous=(bad,), ETA=(good,))[name].holds
+
+
+def test_a_lead_is_one_number_for_each_seed_over_the_cycles_that_all_had() -> None:
+    low, high, long = course(0.90), course(0.92), course(0.92, 0.5)
+    found = claims(asynchronous=(high, long), synchronous=(low, low), ETA=(low, high))
+    sure, unsure = (
+        found[f"over the first 1 cycles it is more accurate than {other}, over all K"]
+        for other in ("synchronous", "ETA")
+    )
+    assert (sure.holds, unsure.holds) == (True, False)
+    assert sure.measured == pytest.approx(2.0)
+    assert unsure.measured == pytest.approx(1.0)
+    assert unsure.interval is not None
+    # Two seeds, not six runs: Student's factor for one degree of freedom.
+    assert unsure.interval[1] == pytest.approx(1.0 + 12.706205)
+    assert unsure.why.endswith("ahead with 1 of 2 seeds")
 
 
 def test_a_learner_that_is_late_is_told() -> None:
@@ -167,10 +193,14 @@ def test_a_learner_that_is_late_is_told() -> None:
     assert claim.why == "0 of 9 shares were done in time"
 
 
-def test_cycles_are_a_mean_only_where_every_run_got_there() -> None:
-    mean = shown_cycles([2, 4])
-    assert isinstance(mean, Interval)
-    assert mean.value == 3.0
-    assert mean.half == pytest.approx(12.706205)
-    assert shown_cycles([2, None]) == "in 1 of 2 runs"
+def test_cycles_are_a_median_beside_how_many_runs_got_there() -> None:
+    assert shown_cycles([2, 4]) == "3 (2/2)"
+    assert shown_cycles([2, None, 4]) == "4 (2/3)"
+    assert shown_cycles([2, None]) == "not most (1/2)"
     assert shown_cycles([None, None]) == "never"
+
+
+def test_a_run_ends_when_it_is_accurate_enough() -> None:
+    trial = Trial(dataset=load("digits"), scheme="ETA", learners=10, cycles=3, seed=3, enough=1.0)
+    assert len(conduct(trial, untrained)) == 1
+    assert len(conduct(replace(trial, enough=100.0), untrained)) == 3

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from multiprocessing import active_children
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +36,24 @@ def test_an_error_is_told_at_once_and_stops_the_others() -> None:
         list(spread(time.sleep, [-1.0, 50.0], 2))
     assert time.monotonic() - began_s < 40.0
     assert not set(active_children()) - before
+
+
+@pytest.mark.system
+def test_workers_end_with_the_process_that_began_them(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, time\n"
+        "from axon.experiments.parallel import spread\n"
+        "def work(task):\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    time.sleep(50)\n"
+        "if __name__ == '__main__':\n"
+        "    list(spread(work, [1, 2], 2))\n"
+    )
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+        process.kill()
+        # The workers hold the pipe too: it ends when the last of them has.
+        assert process.stdout.read() == b""
+    assert len(set(workers)) == 2

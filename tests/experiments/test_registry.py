@@ -13,9 +13,10 @@ from axon.experiments.settings import Settings
 from tests.experiments import scenes
 
 
-def test_all_six_are_listed_in_order_with_a_line_each() -> None:
+def test_all_eight_are_listed_in_order_with_a_line_each() -> None:
     assert list(registry.EXPERIMENTS) == [
-        "sb-runtime", "sb-download", "dab-cycles", "dab-deadline", "staleness", "async-accuracy",
+        "sb-runtime", "sb-download", "dab-cycles", "dab-deadline", "med-learners", "med-tasks",
+        "staleness", "async-accuracy",
     ]  # fmt: skip
     for name, experiment in registry.EXPERIMENTS.items():
         assert experiment.name == name

@@ -8,9 +8,22 @@ import math
 import pytest
 
 from axon.errors import ConfigurationError
-from axon.experiments.result import Claim, bounds, measured, published, to_json, verdict
+from axon.experiments.result import (
+    ABOVE_ZERO,
+    BELOW_ZERO,
+    Claim,
+    Side,
+    bounds,
+    judged,
+    line,
+    measured,
+    published,
+    to_json,
+    verdict,
+)
 from axon.experiments.settings import Settings
 from axon.intervals import Interval
+from axon.report.figures import Point
 from axon.version import __version__
 from tests.experiments.scenes import FAILED, HELD, result
 
@@ -73,3 +86,51 @@ def test_a_claim_in_words() -> None:
     assert [verdict(HELD), verdict(FAILED)] == ["holds", "does not hold"]
     assert [measured(HELD), measured(FAILED)] == ["2.5 s (2.25 to 2.75)", "large"]
     assert [published(HELD), published(FAILED)] == ["2", "says nothing"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "side", "verdict"),
+    [
+        (5.0, 7.0, Side(most=7.0), "holds"),
+        (5.0, 7.1, Side(most=7.0), "not shown: the interval has 7 in it; because"),
+        # The value is in favour, and that does not count.
+        (-9.0, 8.0, Side(most=7.0), "not shown: the interval has 7 in it; because"),
+        (7.1, 9.0, Side(most=7.0), "because"),
+        (-2.0, 2.0, Side(-2.0, 2.0), "holds"),
+        (-3.0, 3.0, Side(-2.0, 2.0), "not shown: the interval has -2 and 2 in it; because"),
+        (2.1, 3.0, Side(-2.0, 2.0), "because"),
+        (0.1, 1.0, ABOVE_ZERO, "holds"),
+        (0.0, 1.0, ABOVE_ZERO, "not shown: the interval has 0 in it; because"),
+        (0.0, 0.0, ABOVE_ZERO, "because"),
+        (-1.0, -0.1, BELOW_ZERO, "holds"),
+        (-1.0, 0.0, BELOW_ZERO, "not shown: the interval has 0 in it; because"),
+        (3.0, math.inf, ABOVE_ZERO, "holds"),
+        (-math.inf, math.inf, ABOVE_ZERO, "not shown: these repeats give no interval; because"),
+    ],
+)
+def test_a_claim_holds_where_the_whole_of_its_interval_does(
+    low: float, high: float, side: Side, verdict: str
+) -> None:
+    value = (low + high) / 2 if math.isfinite(low + high) else 5.0
+    claim = judged("it", Interval(value, low, high), side, paper=1, unit="s", why="because")
+    assert claim.holds == (verdict == "holds")
+    assert claim.why == ("because" if claim.holds else verdict)
+    assert (claim.paper, claim.measured, claim.unit) == (1, value, "s")
+
+
+def test_bounds_of_a_claim_may_be_known_on_one_side() -> None:
+    said = [
+        measured(judged("it", Interval(2.0, low, high), Side(), unit="s"))
+        for low, high in ((1.0, math.inf), (-math.inf, 3.0), (-math.inf, math.inf))
+    ]
+    assert said == ["2 s (at least 1)", "2 s (at most 3)", "2 s"]
+    unknown = judged("it", Interval(math.nan, 1.0, math.inf), ABOVE_ZERO, unit="s")
+    assert (measured(unknown), unknown.holds) == ("not known (at least 1)", True)
+    (claim,) = to_json(result(claims=(unknown,)), Settings())["claims"]
+    assert (claim["measured"], claim["interval"]) == ("not known", [1.0, None])
+
+
+def test_a_line_goes_over_the_cycles_unless_told_otherwise() -> None:
+    curve = [Interval(1.5, 1.0, 2.0), Interval(2.5, -math.inf, math.inf)]
+    assert line("it", curve).points == (Point(1, 1.5, 1.0, 2.0), Point(2, 2.5, None, None))
+    assert [point.x for point in line("it", curve, [7.5, 15.0]).points] == [7.5, 15.0]

@@ -13,7 +13,6 @@ from axon.experiments.runs import (
     Records,
     Repeats,
     accuracy,
-    line,
     loss,
     part_of,
     repeated,
@@ -24,7 +23,6 @@ from axon.experiments.runs import (
 from axon.experiments.settings import Settings
 from axon.learning.loop import LoopTrainer
 from axon.learning.nets import initial
-from axon.report.figures import Point
 from axon.rounds.settings import Run, Scheme
 from axon.values import Job, RoundRecord, TaskSpec
 from tests.experiments.cycles import record
@@ -112,11 +110,10 @@ def test_a_part_of_a_data_set_is_drawn_from_all_of_it() -> None:
     assert part_of(DATASET, 10_000).train is DATASET.train
 
 
-def test_a_line_goes_over_the_cycles_unless_told_otherwise() -> None:
-    curve = TWO.curve(loss)
-    (point,) = line("it", curve).points
-    assert point.x == 1
-    assert point.y == pytest.approx(1.5)
-    assert line("it", curve, [7.5]).points[0].x == 7.5
-    alone = Repeats(TWO.runs[:1]).curve(loss)
-    assert line("it", alone).points == (Point(1, 1.0, None, None),)
+def test_a_run_may_end_with_a_cycle_that_is_enough() -> None:
+    whole, cut = (
+        simulate(RUN, DATASET, "pair", Scheme(), trainer=untrained, until=until)
+        for until in (None, lambda each: each.cycle == 1)
+    )
+    assert [each.cycle for each in whole] == [1, 2]
+    assert cut == whole[:1]

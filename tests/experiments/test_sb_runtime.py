@@ -11,7 +11,8 @@ import pytest
 from axon.devices.subset import Line, Method
 from axon.experiments import sb_runtime, sb_timing
 from axon.experiments.result import to_json
-from axon.experiments.sb_runtime import HOST, SHARES, SIZES, Errors
+from axon.experiments.sb_runtime import SHARES, SIZES
+from axon.experiments.sb_runtime_claims import HOST, Errors
 from axon.experiments.sb_timing import METHODS, Effort, Fleetful, Timed, images, time_simulated
 from axon.experiments.settings import Settings
 from axon.learning.evaluation import flops_per_sample
@@ -45,9 +46,10 @@ def test_a_fleet_is_as_far_off_as_its_members_on_average_and_nobody_refers_to_it
     timed = {"a": TIMED, "b": replace(TIMED, actual_s=10.0)}
     errors = Errors([timed, timed], ("a", "b"), ("a", "b"))
     assert errors.subset(2, "affine").value == pytest.approx((20.0 + 40.0) / 2)
-    assert errors.flops.value == pytest.approx((100.0 + 50.0) / 2)
+    assert errors.flops == pytest.approx([(100.0 + 50.0) / 2] * 2)
+    assert errors.averages("affine") == pytest.approx([30.0, 30.0])
     assert errors.sizes == [2]
-    assert Errors([timed], ("b",), ("a",)).flops.value == pytest.approx(50.0)
+    assert Errors([timed], ("b",), ("a",)).flops == pytest.approx([50.0])
 
 
 def test_images_are_bytes_of_the_shape_of_mnist() -> None:
@@ -87,7 +89,7 @@ def fake_emulation(
     effort: Effort,
     settings: Settings,
 ) -> list[Fleetful]:
-    """Benchmarks that tell the more the larger they are, and 1 % of noise from repeat to repeat."""
+    """Benchmarks that tell the more the larger they are, with hardly any noise."""
     lines: dict[tuple[int, Method], Line] = {
         (size, method): Line(0.0, SAMPLE_S * (1 + 0.1 / size))
         for size in effort.sizes
@@ -99,12 +101,12 @@ def fake_emulation(
                 lines=lines,
                 shards=shares[name],
                 actual_s=shares[name] * 500 * SAMPLE_S * (1 + part),
-                flops=min(each.flops_per_s, 1e11),
+                # Twice as many from one to the next, though all of them train as fast.
+                flops=1e9 * 2**place,
             )
-            for group in groups
-            for name, each in group.items()
+            for place, name in enumerate(name for group in groups for name in group)
         }
-        for part in (0.0, 0.01)[: effort.repeats]
+        for part in (0.0, 0.0001)[: effort.repeats]
     ]
 
 
@@ -114,12 +116,18 @@ def test_the_quick_look_has_every_claim_in_both_worlds(monkeypatch: pytest.Monke
     result = sb_runtime.run(settings)
     found = json.loads(json.dumps(to_json(result, settings), allow_nan=False))
     claims = {claim["claim"]: claim for claim in found["claims"]}
-    assert len(claims) == 12
+    assert len(claims) == 2 * 6 + 2
     for world in ("simulated", "emulated"):
         assert claims[f"SB cuts the error of FLOPS by 83 %, {world}"]["holds"]
         assert claims[f"the error of SB falls with the size of the benchmark, ratio, {world}"][
             "holds"
         ]
+    # 10 % over the size, so 1.25 % with 8 shards.
+    assert not claims["SB with 8 shards is within 1 %, ratio, emulated"]["holds"]
+    host = claims[f"SB with 8 shards is within 5 %, ratio, {HOST}"]
+    assert host["holds"]
+    assert "the load of" in host["why"]
+    assert any("without it their error would be" in note for note in result.notes)
     assert [row["world"] for row in result.rows].count("simulated") == len(SIZES)
     assert [row["shards"] for row in result.rows if row["world"] == HOST] == [2, 8]
     assert result.figure is not None

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from axon.allocation.staleness import StalenessPlan
 from axon.experiments import staleness
-from axon.experiments.placements import SCHEMES, Setup, placed, plan
+from axon.experiments.placements import SCHEMES, Found, Setup, placed, plan
 from axon.experiments.result import Result, to_json
 from axon.experiments.settings import Settings
+from axon.experiments.staleness_claims import claims_of
 from axon.intervals import Interval
 
 QUICK = Settings(quick=True)
@@ -23,7 +25,7 @@ def result() -> Result:
 def test_its_json_has_every_claim(result: Result) -> None:
     found = json.loads(json.dumps(to_json(result, QUICK), allow_nan=False))
     claims = [claim["claim"] for claim in found["claims"]]
-    assert len(claims) == len(set(claims)) == 12
+    assert len(claims) == len(set(claims)) == 13
     for part in ("at K = 20, T = 7.5 s", "K = 18, T = 7.5 s", "K = 14, T = 15 s", "SAI"):
         assert any(part in claim for claim in claims), part
     assert all(claim["why"] for claim in found["claims"] if not claim["holds"])
@@ -33,6 +35,47 @@ def test_its_json_has_every_claim(result: Result) -> None:
 def test_the_exact_search_is_never_worse(result: Result) -> None:
     (claim,) = [claim for claim in result.claims if "never worse" in claim.claim]
     assert (claim.holds, claim.measured) == (True, 0.0)
+
+
+def plans(*epochs: tuple[int, ...]) -> dict[str, StalenessPlan]:
+    """A plan for each scheme whose learners do so many epochs."""
+    return {
+        scheme: StalenessPlan(
+            samples=(1,) * len(each),
+            epochs=each,
+            max_staleness=max(each) - min(each),
+            average_staleness=0.5,
+        )
+        for scheme, each in zip(SCHEMES, epochs, strict=True)
+    }
+
+
+def made_up(*placements: dict[str, StalenessPlan]) -> Found:
+    """The same plans for both periods and for every cited number of learners."""
+    return Found(
+        {
+            (period_s, count, scheme): tuple(each[scheme] for each in placements)
+            for period_s in staleness.PERIODS_S
+            for count in (14, 18, 20)
+            for scheme in SCHEMES
+        }
+    )
+
+
+def test_a_placement_is_one_number() -> None:
+    level, apart = plans((2, 2), (2, 2), (2, 2), (1, 5)), plans((2, 3), (2, 3), (1, 5), (1, 5))
+    wide, tight = made_up(level, level), made_up(level, apart)
+    claims = {claim.claim: claim for claim in claims_of(wide, tight)}
+    similar = claims["SAI is about as stale as the numerical solution, with tight bounds"]
+    # 0 and 3 epochs apart in each of six problems: two numbers, not twelve.
+    assert similar.measured == pytest.approx(1.5)
+    assert similar.interval == pytest.approx((1.5 - 12.706205 * 1.5, 1.5 + 12.706205 * 1.5))
+    assert similar.why.startswith("not shown: the interval has 0.5 in it")
+    assert claims["there is none at K = 14, T = 15 s"].measured == 100.0
+    some = claims["for certain numbers of learners there is no staleness at all"]
+    assert (some.measured, some.holds) == (100.0, True)
+    flat = claims["the staleness of ETA rises with the number of learners at T = 7.5 s"]
+    assert (flat.measured, flat.holds) == (0.0, False)
 
 
 def test_a_row_says_who_could_not_do_it(result: Result) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from axon import client
+from axon.devices.states import StateEstimate
 from axon.learning.learner import Answer, Report, Source
 from axon.learning.service import LearnerService
 from axon.rpc.executors import Running, current
@@ -75,6 +76,10 @@ class FakeLearner:
     ) -> Capability | Declined | None:
         await self.train(order, source, lambda *_: None)
         return Capability(shards_per_s=2.0, bytes_per_s=3.0) if disclose else None
+
+    def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        rates = dict.fromkeys(kinds, 2.0)
+        return (StateEstimate(probability=1.0, bytes_per_s=3.0, shards_per_s=rates),)
 
 
 def update_of(order: Order) -> Update:

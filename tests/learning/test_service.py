@@ -184,6 +184,19 @@ def test_a_capability_travels_only_where_it_is_asked_for(transport: str, loop: s
     play_remotely(transport, loop, scene)
 
 
+def test_states_are_told_while_an_order_is_done() -> None:
+    async def scene(service: LearnerService, learner: FakeLearner) -> None:
+        first = call(service, order_of(1))
+        await begun(learner, "run/1 began")
+        told = service.states(["line"])
+        assert isinstance(told, tuple)
+        assert told[0].shards_per_s == {"line": 2.0}
+        learner.release.set()
+        assert isinstance(await first, Update)
+
+    play(scene)
+
+
 # Over the network
 
 

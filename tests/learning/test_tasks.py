@@ -143,7 +143,7 @@ def test_a_reference_that_leads_nowhere(reference: str, complaint: str) -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(
         ConfigurationError,
-        match="convnet, .*fashionnet, .*mohammad, .*threenn, .*two-conv, .*twonn",
+        match=r"convnet, .*fashionnet, .*mohammad, .*threenn, .*two-conv, .*twonn",
     ):
         blueprint("none")
 

@@ -6,7 +6,7 @@ import asyncio
 import bisect
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from axon import client
 from axon.allocation.csa import StalenessAware
 from axon.allocation.dab import shard_bound
 from axon.allocation.equal import Open
+from axon.devices.states import StateEstimate
 from axon.errors import ConnectionLost
 from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.learner import Abilities, Answer, Learner, Report, Source
@@ -56,6 +57,7 @@ LINKS = {
 }
 BATCH_S = dict(zip(NAMES, (0.01433, 0.02351, 0.03319), strict=True))
 NEAR = 1e-3
+TELLING = ("Capability", "Timings", "StateEstimate")
 FRAME_HEAD_BYTES = 8
 
 
@@ -201,11 +203,11 @@ class TimedSource:
 class Watched:
     """A learner all of whose measurements the test knows."""
 
-    def __init__(self, name: str, secrets: Secrets) -> None:
+    def __init__(self, name: str, secrets: Secrets, *, discloses: bool = True) -> None:
         self.name = name
         self._secrets = secrets
         charged = ChargedCompute(JobPool(sum_up), lambda spec, size: BATCH_S[name])
-        abilities = Abilities(allocate=secrets.allocate)
+        abilities = Abilities(allocate=secrets.allocate, discloses=discloses)
         compute = TimedCompute(charged, secrets, BATCH_S[name])
         self._learner = Learner(name, compute, abilities)
 
@@ -221,18 +223,24 @@ class Watched:
         self._secrets.note(self._learner.pace_of(order.spec))
         return answer
 
+    def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        for one in self._learner.experience.states(kinds):
+            self._secrets.found += [one.bytes_per_s or 0.0, *one.shards_per_s.values()]
+        return self._learner.states(kinds)
+
 
 class Transcript(NetworkScene):
     """A run over a network that is overheard."""
 
-    def __init__(self, scheme: Scheme) -> None:
+    def __init__(self, scheme: Scheme, *, discloses: bool = True) -> None:
         super().__init__(cycles=3, deadline_s=1.7, grace_s=0.9, own_data=False)
         self.scheme = scheme
         self.kept: list[Message] = []
         self.secrets = {name: Secrets() for name in NAMES}
         for name in NAMES:
             access = client.access(transport=self.transport(name), reconnect_s=0.0)
-            self.services[name] = LearnerService(Watched(name, self.secrets[name]), access)
+            watched = Watched(name, self.secrets[name], discloses=discloses)
+            self.services[name] = LearnerService(watched, access)
         self.links = LINKS
         self.records = self.play()
 
@@ -304,7 +312,7 @@ def leaks(transcript: Transcript) -> list[str]:
     found = progress(transcript)
     for message, said in zip(transcript.kept, transcript.values(), strict=True):
         kinds = [type(each).__name__ for each in parts(said)]
-        found += [f"{message.target}: {k}" for k in kinds if k in ("Capability", "Timings")]
+        found += [f"{message.target}: {k}" for k in kinds if k in TELLING]
         for number in numbers(said):
             near = bisect.bisect_left(secret, number * (1 - NEAR))
             if near < len(secret) and secret[near] <= number * (1 + NEAR):

@@ -21,7 +21,8 @@ from axon.rounds.collect import reason_of
 from axon.rounds.depot import Depot
 from axon.rounds.events import CycleEnded, Event, LearnerProgress
 from axon.rounds.orchestrator import Orchestrator
-from axon.rounds.remote import INTRODUCTION_S, RemoteFleet, RemotePeer
+from axon.rounds.remote import INTRODUCTION_S, RemoteFleet
+from axon.rounds.remote_peer import RemotePeer
 from axon.rpc import wire
 from axon.rpc.address import Address
 from axon.rpc.calling import callers

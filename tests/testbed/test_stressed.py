@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from axon.data.synthetic import synthetic
+from axon.learning.experience import kind_of
 from axon.learning.learner import Abilities
 from axon.learning.nets import initial
 from axon.learning.tasks import default_spec
@@ -82,6 +83,16 @@ def test_a_benchmark_shares_the_link_with_an_owner_who_downloads(
 def test_it_tells_only_when_it_is_asked_and_agrees() -> None:
     assert benchmarked("idle", disclose=False)[0] is None
     assert isinstance(benchmarked("idle", discloses=False)[0], Declined)
+
+
+def test_it_tells_the_states_that_it_saw_beside_its_owner() -> None:
+    learner = EmulatedLearner("pi", IDLE, Abilities(), paced=False)
+    kinds = [kind_of(SPEC, ORDER.shard_samples)]
+    assert learner.states(kinds) == ()
+    asyncio.run(learner.train(replace(ORDER, cycle=1), Source()))
+    told = learner.states(kinds)
+    assert isinstance(told, tuple)
+    assert set(told[0].shards_per_s) == set(kinds)
 
 
 def test_what_each_part_of_a_benchmark_took_is_remembered() -> None:

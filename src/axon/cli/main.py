@@ -17,7 +17,9 @@ import typer
 from axon.cli.bench import bench
 from axon.cli.call import call
 from axon.cli.devices import devices
+from axon.cli.jobs import cancel, submit, tasks
 from axon.cli.keys import keys_app
+from axon.cli.orchestrate import orchestrate
 from axon.cli.reproduce import reproduce
 from axon.cli.train import run, train
 from axon.cli.worker import worker
@@ -61,6 +63,10 @@ app.command("run")(run)
 app.command("worker")(worker)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce)
+app.command("orchestrate")(orchestrate)
+app.command("submit")(submit)
+app.command("tasks")(tasks)
+app.command("cancel")(cancel)
 app.add_typer(keys_app, name="keys")
 app.command("devices")(devices)
 app.command("call", context_settings={"ignore_unknown_options": True})(call)

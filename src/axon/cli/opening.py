@@ -57,5 +57,5 @@ def _worker(way: Reach) -> Worker:
 
 def _tell(address: str, manager: Manager) -> None:
     kept = sum(view.state in ("waiting", "running") for view in manager.tasks())
-    going_on = f", and goes on with {kept} tasks" if kept else ""
+    going_on = f", and goes on with {kept} task{'s' if kept > 1 else ''}" if kept else ""
     typer.echo(f"orchestrator takes tasks at {address}{going_on}")

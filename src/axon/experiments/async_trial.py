@@ -6,6 +6,7 @@ benchmark themselves, tell what they found, and are given shards and passes by w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -13,8 +14,9 @@ from axon.allocation.csa import Method, StalenessAware
 from axon.allocation.margin import MARGIN
 from axon.allocation.staleness import EpochTime
 from axon.data.datasets import Dataset
+from axon.experiments.mnist import BENCHMARK_SHARDS
 from axon.experiments.placements import Setup, placed
-from axon.experiments.runs import Records, simulate
+from axon.experiments.runs import Records, accuracy, simulate
 from axon.learning.evaluation import flops_per_sample
 from axon.learning.nets import initial
 from axon.learning.tasks import default_spec
@@ -52,6 +54,8 @@ class Trial:
     learners: int
     cycles: int
     seed: int
+    enough: float = math.inf
+    """Per cent: the run ends with the cycle that is so accurate, or after all of them."""
     learning_rate: float | None = None
     """None for what the catalogue of nets gives."""
     setup: Setup = SETUP
@@ -129,6 +133,13 @@ def conduct(trial: Trial, trainer: Trainer | None = None) -> Records:
         allocate=StalenessAware(
             lower=lower, upper=upper, slack=SLACK, method=SCHEMES[trial.scheme]
         ),
-        survey=Survey(disclosed=True),
+        survey=Survey(shards=BENCHMARK_SHARDS, disclosed=True),
     )
-    return simulate(run, trial.dataset, trial.devices(), scheme, trainer=trainer)
+    return simulate(
+        run,
+        trial.dataset,
+        trial.devices(),
+        scheme,
+        trainer=trainer,
+        until=lambda record: (accuracy(record) or 0.0) >= trial.enough,
+    )

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from axon.allocation.csa import StalenessAware
 from axon.data.datasets import Dataset
 from axon.experiments.dab_cycles_claims import claims_of, samples, took_s
-from axon.experiments.result import Result, Row
+from axon.experiments.mnist import shard_samples
+from axon.experiments.result import Result, Row, line
 from axon.experiments.runs import (
     Measure,
     Records,
     accuracy,
-    line,
     loss,
     repeated,
     simulate,
     untrained,
 )
 from axon.experiments.settings import Settings, load_dataset
-from axon.experiments.thesis import LOSSES, SUMMED_UP, Pair, csa, dab, shard_samples
+from axon.experiments.thesis import BELIEVED, LOSSES, SUMMED_UP, Pair, csa, dab
 from axon.report.figures import Figure, Panel
 from axon.report.tables import Cell
 from axon.rounds.settings import Run, Scheme
@@ -36,7 +36,7 @@ FLEETS: Mapping[str, str] = {
     "thesis": "Pi1, Pi2, Pi3 and Jetson Nano",
 }
 CYCLES, QUICK_CYCLES = 10, 4
-REPEATS, QUICK_REPEATS = 4, 2
+REPEATS, QUICK_REPEATS = 6, 2
 PASSES = 5
 DEADLINE_S = 15.0
 SMALL = 30_000
@@ -52,9 +52,9 @@ MEASURES: Mapping[str, Measure] = {
 READING = (
     "How it was read: the deadline is what shares are reckoned for, and nobody is cut off at it "
     "(a grace of four deadlines), because CSA is to do its fixed amount of data whatever that "
-    "takes. Batches of 32, which the thesis does not give. Shards are drawn for each learner by "
-    "itself, in CSA too, so that two may hold the same one. The benchmark that comes before the "
-    "first cycle is in no cycle's time."
+    "takes. Batches of 32, which the thesis does not give. CSA's shards are dealt out, so that no "
+    "two learners hold the same one in a cycle; DAB's learners each draw from all of them. The "
+    "benchmark that comes before the first cycle is in no cycle's time."
 )
 
 
@@ -82,6 +82,10 @@ class Setting:
             seed=seed,
         )
 
+    def trained(self, fleet: str, net: str, scheme: Scheme) -> Callable[[int], Records]:
+        """A run of that fleet by that scheme, from any seed."""
+        return lambda seed: simulate(self.run(net, seed), self.dataset, fleet, scheme)
+
 
 Found = dict[tuple[str, str], Pair]
 """Both schemes, by the fleet and the loss."""
@@ -93,7 +97,7 @@ def run(settings: Settings) -> Result:
     setting = Setting(dataset, QUICK_CYCLES if settings.quick else CYCLES)
     repeats = settings.repeated(REPEATS, QUICK_REPEATS)
     found = _measure(setting, repeats, settings)
-    notes = [READING, SUMMED_UP, _with_slack(setting), *([note] if note else [])]
+    notes = [READING, BELIEVED, _with_slack(setting), SUMMED_UP, *([note] if note else [])]
     if setting.deadline_s != DEADLINE_S:
         notes.append(
             f"{len(dataset.train):,} samples in shards of {shard_samples(len(dataset.train))}, "
@@ -119,28 +123,14 @@ def _measure(setting: Setting, repeats: int, settings: Settings) -> Found:
         times = repeats if reading == THESIS else (repeats + 1) // 2
         for fleet in FLEETS:
             label = f"on {FLEETS[fleet]}, {reading}"
-            bench = _Bench(setting, fleet, f"twonn{suffix}")
+            ours, theirs = (
+                setting.trained(fleet, f"twonn{suffix}", scheme) for scheme in (dab(PASSES), csa())
+            )
             found[fleet, reading] = Pair(
-                repeated(bench.trained(dab(PASSES)), times, settings, f"DAB {label}"),
-                repeated(bench.trained(csa()), times, settings, f"CSA {label}"),
+                repeated(ours, times, settings, f"DAB {label}"),
+                repeated(theirs, times, settings, f"CSA {label}"),
             )
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    """Where one scheme after the other is tried."""
-
-    setting: Setting
-    fleet: str
-    net: str
-
-    def trained(self, scheme: Scheme) -> Callable[[int], Records]:
-        """A run by that scheme, from any seed."""
-        setting = self.setting
-        return lambda seed: simulate(
-            setting.run(self.net, seed), setting.dataset, self.fleet, scheme
-        )
 
 
 def _rows(fleet: str, reading: str, pair: Pair) -> list[Row]:

@@ -1,15 +1,18 @@
 """What the DAB thesis says of Fig. 3.4 and 3.5, held against what was found.
 
 Gaps are DAB's number less CSA's from the same seed: of losses in per cent of CSA's, of accuracies
-in points. Early are the cycles of the first half, late those of the second.
+in points. Each repeat gives one number for the first half of its cycles, which are early, and one
+for the second half: the mean over them. That was fixed before anything was looked at; the widest
+gap of several cycles would be found below zero too often by chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
-from axon.experiments.result import Claim, bounds
-from axon.experiments.runs import accuracy, loss
+from axon.experiments.result import ABOVE_ZERO, BELOW_ZERO, Claim, Side, judged
+from axon.experiments.runs import Measure, accuracy, loss
 from axon.experiments.thesis import Pair
 from axon.intervals import Interval, mean_interval
 from axon.report.tables import shown
@@ -17,6 +20,7 @@ from axon.values import RoundRecord
 
 NEAR = 2.0
 """Per cent, or points: a gap that counts as almost none."""
+CLOSE = Side(-NEAR, NEAR)
 
 
 def samples(record: RoundRecord) -> float:
@@ -35,42 +39,41 @@ def claims_of(found: Mapping[str, Pair]) -> tuple[Claim, ...]:
 
 
 def _on_the_pair(pair: Pair) -> list[Claim]:
-    place = "with Pi1 and the Nano"
-    early, late = _halves(pair.gaps(loss, relative=True))
-    first, last = _halves(pair.gaps(accuracy))
-    apart = _mean(early)
+    place, work = "with Pi1 and the Nano", _work(pair)
+    early, late = _halves(pair, loss, relative=True)
+    first, last = _halves(pair, accuracy)
     return [
-        _claim(
+        judged(
             f"early, DAB's loss is close to CSA's {place}",
-            "almost 0",
-            apart,
-            "% above CSA's on average",
-            abs(apart.value) <= NEAR,
-            f"counted as close within {NEAR:g} %; {_work(pair)}",
+            early,
+            CLOSE,
+            paper="almost 0",
+            unit="% above CSA's on average",
+            why=f"counted as close within {NEAR:g} %; {work}",
         ),
-        _claim(
+        judged(
             f"late, DAB's loss is at most 6 % above CSA's {place}",
-            6,
-            worst := _most(late),
-            "% at most",
-            worst.value <= 6,
-            _ahead(worst) or _work(pair),
+            late,
+            Side(most=6.0),
+            paper=6,
+            unit="% above CSA's on average",
+            why=work,
         ),
-        _claim(
+        judged(
             f"early, DAB's accuracy is close to CSA's {place}",
-            "almost 0",
-            apart := _mean(first),
-            "points above CSA's on average",
-            abs(apart.value) <= NEAR,
-            f"counted as close within {NEAR:g} points; {_work(pair)}",
+            first,
+            CLOSE,
+            paper="almost 0",
+            unit="points above CSA's on average",
+            why=f"counted as close within {NEAR:g} points; {work}",
         ),
-        _claim(
+        judged(
             f"late, DAB's accuracy is at most 2 points below CSA's {place}",
-            -2,
-            worst := _least(last),
-            "points at least",
-            round(worst.value) >= -2,
-            _ahead(worst, above=True) or _work(pair),
+            last,
+            Side(least=-2.0),
+            paper=-2,
+            unit="points above CSA's on average",
+            why=work,
         ),
         *_reached(pair, place),
     ]
@@ -78,67 +81,63 @@ def _on_the_pair(pair: Pair) -> list[Claim]:
 
 def _reached(pair: Pair, place: str) -> list[Claim]:
     """Where the accuracy ends."""
-    claims = []
-    for name, repeats, paper in (("DAB", pair.dab, 93), ("CSA", pair.csa, 95)):
-        found = repeats.last(accuracy)
-        claims.append(
-            _claim(
-                f"{name} reaches an accuracy of {paper} % {place}",
-                paper,
-                found,
-                "%",
-                round(found.value) >= paper,
-                f"after {len(repeats.runs[0])} cycles; how many the thesis ran is not given, and "
-                f"the repeats end between {_range([_end(run) for run in repeats.runs])} %",
-            )
+    return [
+        judged(
+            f"{name} reaches an accuracy of {paper} % {place}",
+            repeats.last(accuracy),
+            Side(least=paper),
+            paper=paper,
+            unit="%",
+            why=f"after {len(repeats.runs[0])} cycles; how many the thesis ran is not given, and "
+            f"the repeats end between {_range([_end(run) for run in repeats.runs])} %",
         )
-    return claims
+        for name, repeats, paper in (("DAB", pair.dab, 93), ("CSA", pair.csa, 95))
+    ]
 
 
 def _on_four(pair: Pair) -> list[Claim]:
-    place = "with the three Pis and the Nano"
-    early, late = _halves(pair.gaps(loss, relative=True))
-    first, last = _halves(pair.gaps(accuracy))
-    lead, gain = _least(early), _most(first)
-    behind, below = _most(late), _least(last)
+    place, work = "with the three Pis and the Nano", _work(pair)
+    early, late = _halves(pair, loss, relative=True)
+    first, last = _halves(pair, accuracy)
+    widest = "the thesis's number is the widest gap"
     return [
-        _claim(
+        judged(
             f"early, DAB's loss is below CSA's {place}",
-            -12,
-            lead,
-            "% of CSA's at the widest",
-            lead.high < 0 or (bounds(lead) is None and lead.value < 0),
-            _work(pair),
+            early,
+            BELOW_ZERO,
+            paper=-12,
+            unit="% above CSA's on average",
+            why=f"{widest}; {work}",
         ),
-        _claim(
+        judged(
             f"early, DAB's accuracy is above CSA's {place}",
-            26,
-            gain,
-            "points at the widest",
-            gain.low > 0 or (bounds(gain) is None and gain.value > 0),
-            _work(pair),
+            first,
+            ABOVE_ZERO,
+            paper=26,
+            unit="points above CSA's on average",
+            why=f"{widest}; {work}",
         ),
-        _claim(
+        judged(
             f"late, DAB's loss is at most 5 % above CSA's {place}",
-            5,
-            behind,
-            "% at most",
-            behind.value <= 5,
-            _ahead(behind) or _work(pair),
+            late,
+            Side(most=5.0),
+            paper=5,
+            unit="% above CSA's on average",
+            why=work,
         ),
-        _claim(
+        judged(
             f"late, DAB's accuracy is at most 8 points below CSA's {place}",
-            -8,
-            below,
-            "points at least",
-            below.value >= -8,
-            _ahead(below, above=True) or _work(pair),
+            last,
+            Side(least=-8.0),
+            paper=-8,
+            unit="points above CSA's on average",
+            why=work,
         ),
     ]
 
 
 def _in_time(found: Mapping[str, Pair]) -> Claim:
-    """What the thesis leaves out of these figures: who kept the deadline."""
+    """What the thesis leaves out of these figures: who kept the deadline, counted in full."""
     parts, kept = [], True
     for fleet, pair in found.items():
         over = [
@@ -159,42 +158,12 @@ def _in_time(found: Mapping[str, Pair]) -> Claim:
     )
 
 
-def _claim(
-    claim: str, paper: float | str, found: Interval, unit: str, holds: bool, why: str
-) -> Claim:
-    return Claim(
-        claim=claim,
-        paper=paper,
-        measured=found.value,
-        unit=unit,
-        holds=holds,
-        interval=bounds(found),
-        why=why,
-    )
-
-
-def _halves(gaps: Sequence[Interval]) -> tuple[Sequence[Interval], Sequence[Interval]]:
-    middle = (len(gaps) + 1) // 2
-    return gaps[:middle], gaps[middle:] or gaps[-1:]
-
-
-def _mean(gaps: Sequence[Interval]) -> Interval:
-    """Over cycles, which are not independent of one another: without bounds."""
-    return mean_interval([mean_interval([gap.value for gap in gaps]).value])
-
-
-def _most(gaps: Sequence[Interval]) -> Interval:
-    return max(gaps, key=lambda gap: gap.value)
-
-
-def _least(gaps: Sequence[Interval]) -> Interval:
-    return min(gaps, key=lambda gap: gap.value)
-
-
-def _ahead(gap: Interval, *, above: bool = False) -> str:
-    """A word where DAB is not behind at all."""
-    ahead = gap.value > 0 if above else gap.value < 0
-    return "DAB stays ahead, where the thesis has CSA ahead by then" if ahead else ""
+def _halves(pair: Pair, measure: Measure, *, relative: bool = False) -> tuple[Interval, Interval]:
+    """The mean gap of the early and of the late cycles; the odd one in the middle is early."""
+    gaps = pair.gaps(measure, relative=relative)
+    middle = (len(gaps[0]) + 1) // 2
+    early = mean_interval([fmean(each[:middle]) for each in gaps])
+    return early, mean_interval([fmean(each[middle:] or each) for each in gaps])
 
 
 def _work(pair: Pair) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 
 from axon.allocation.equal import Equal
 from axon.data.datasets import Dataset
+from axon.experiments.mnist import shard_samples
 from axon.experiments.runs import Records, Repeats, repeated, seeds, simulate, untrained
 from axon.experiments.settings import Settings
-from axon.experiments.thesis import LOSSES, csa, dab, shard_samples
+from axon.experiments.thesis import LOSSES, csa, dab
 from axon.policies import Trainer
 from axon.rounds.settings import Run, Scheme
 from axon.seeds import stream
@@ -36,22 +37,27 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One of the schemes that are compared, and whether learners stop at the deadline."""
+    """One of the schemes that are compared, and whether learners stop at the deadline.
+
+    Whoever does not has a grace in which to end, which shows the allocation alone.
+    """
 
     scheme: Scheme
     halts: bool
 
 
+FREE = ("DAB, with grace", "CSA, with grace")
+HALTED = ("DAB, halted", "CSA, halted")
+"""Like is compared with like: both go on after the deadline, or neither."""
 WAYS: Mapping[str, Way] = {
-    "DAB": Way(dab(1), halts=True),
-    "DAB, not halted": Way(dab(1), halts=False),
-    "CSA": Way(csa(), halts=False),
+    name: Way(scheme, halts=names is HALTED)
+    for names in (FREE, HALTED)
+    for name, scheme in zip(names, (dab(1), csa()), strict=True)
 }
-TRAINED = ("DAB", "CSA")
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Nanos:
     """Four Nanos and a data set."""
 
     dataset: Dataset
@@ -93,9 +99,9 @@ def blank() -> Dataset:
     return Dataset("blank", samples, samples.take(slice(1)), classes=10)
 
 
-def relative(bench: Bench, published: Iterable[float]) -> dict[float, float]:
+def relative(nanos: Nanos, published: Iterable[float]) -> dict[float, float]:
     """Deadlines that are to CSA's time on these devices as the published ones are to 34.4 s."""
-    scale = bench.share_s() / PUBLISHED_CSA_S
+    scale = nanos.share_s() / PUBLISHED_CSA_S
     return {each_s: each_s * scale for each_s in published}
 
 
@@ -105,7 +111,7 @@ def habits(seed: int) -> dict[str, Activity]:
 
 
 def timed(
-    bench: Bench, deadlines: Mapping[float, float], repeats: int, settings: Settings, *, used: bool
+    nanos: Nanos, deadlines: Mapping[float, float], repeats: int, settings: Settings, *, used: bool
 ) -> dict[tuple[float, str], Repeats]:
     """Every way at every deadline, by the published deadline; `used` by their owners, or idle."""
     found = {}
@@ -113,7 +119,7 @@ def timed(
         for name, way in WAYS.items():
 
             def once(seed: int, way: Way = way, deadline_s: float = deadline_s) -> Records:
-                return bench.timed(way, deadline_s, seed, habits(seed) if used else None)
+                return nanos.timed(way, deadline_s, seed, habits(seed) if used else None)
 
             label = f"time of {name} at {deadline_s:.3g} s{', in use' if used else ''}"
             found[published_s, name] = repeated(once, repeats, settings, label)
@@ -125,7 +131,7 @@ Results = dict[tuple[str, float, str], Repeats]
 
 
 def trained(
-    bench: Bench,
+    nanos: Nanos,
     deadlines: Mapping[float, float],
     repeats: int,
     settings: Settings,
@@ -133,13 +139,15 @@ def trained(
 ) -> Results:
     """What comes of training with either loss."""
     runs: dict[tuple[str, float, str], list[Records]] = {}
-    for reading, suffix in LOSSES.items():
-        for at, seed in enumerate(seeds(settings, repeats)):
-            course = _Course(bench, f"two-conv{suffix}", seed, trainer)
-            for published_s, name in product(deadlines, TRAINED):
+    for place, (reading, suffix) in enumerate(LOSSES.items()):
+        # The second reading is there to compare with, and half as many repeats show as much.
+        times = (repeats + 1) // 2 if place else repeats
+        for at, seed in enumerate(seeds(settings, times)):
+            course = _Course(nanos, f"two-conv{suffix}", seed, trainer)
+            for published_s, name in product(deadlines, WAYS):
                 deadline_s = deadlines[published_s]
                 label = f"training {name} at {deadline_s:.3g} s, {reading}"
-                settings.progress(f"{label}, {at + 1} of {repeats}")
+                settings.progress(f"{label}, {at + 1} of {times}")
                 records = course.trained(WAYS[name], deadline_s)
                 runs.setdefault((reading, published_s, name), []).append(records)
     return {key: Repeats(tuple(each)) for key, each in runs.items()}
@@ -150,21 +158,21 @@ class _Course:
     """Training from one seed.
 
     What a learner trains on follows from seed, cycle, name and share. So runs that would be the
-    same, as CSA's are at every deadline that it misses, are trained once.
+    same, as CSA's are at every deadline that it misses unhalted, are trained once.
     """
 
-    bench: Bench
+    nanos: Nanos
     net: str
     seed: int
     trainer: Trainer | None
     known: dict[object, Records] = field(default_factory=dict)
 
     def trained(self, way: Way, deadline_s: float) -> Records:
-        bench = self.bench
-        work = _work(bench.timed(way, deadline_s, self.seed))
+        nanos = self.nanos
+        work = _work(nanos.timed(way, deadline_s, self.seed))
         if work not in self.known:
-            run = bench.run(way, deadline_s, self.seed, net=self.net)
-            self.known[work] = simulate(run, bench.dataset, FLEET, way.scheme, trainer=self.trainer)
+            run = nanos.run(way, deadline_s, self.seed, net=self.net)
+            self.known[work] = simulate(run, nanos.dataset, FLEET, way.scheme, trainer=self.trainer)
         return self.known[work]
 
 
@@ -197,3 +205,17 @@ def shards(records: Records) -> float:
     """How many were trained in a cycle, on average."""
     trained = (device.shards for record in records for device in record.devices)
     return sum(trained) / len(records)
+
+
+def done(records: Records, shard_samples: int) -> float:
+    """How many per cent of its samples a share is trained on before it is halted, on average.
+
+    A share is one pass over the shards that were dealt out, or that the learner asked for.
+    """
+    parts = [
+        device.samples / ((device.planned_shards or device.shards) * shard_samples)
+        for record in records
+        for device in record.devices
+        if device.planned_shards or device.shards
+    ]
+    return round(100.0 * sum(parts) / len(parts), DIGITS) if parts else 0.0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 A = TypeVar("A")
@@ -25,7 +27,7 @@ def spread(work: Callable[[A], T], tasks: Sequence[A], workers: int | None = Non
         return
     before = set(active_children())
     # Not forked: PyTorch's threads would be missing in the copy.
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_heedless)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_attend)
     try:
         yield from pool.map(work, tasks)
     except BaseException:
@@ -42,6 +44,16 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _heedless() -> None:
-    """An interrupt is for the process that was started by a person, and that one ends this."""
+def _attend() -> None:
+    """Heed nobody but the process that began this one, and end with it, however it ends."""
+    # An interrupt goes to all processes of a terminal; the first one ends the others itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None, "a worker is somebody's child"
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: BaseProcess) -> None:
+    parent.join()
+    # At once: what is under way is for nobody any more, and nothing of it is kept.
+    os._exit(1)

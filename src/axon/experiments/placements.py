@@ -122,14 +122,42 @@ class Found:
         plans = self.feasible(period_s, count, scheme)
         return mean_interval([each.average_staleness for each in plans]) if plans else None
 
+    def placements(self) -> list[Placement]:
+        """The same by the placement."""
+        count = min(len(plans) for plans in self.plans.values())
+        return [
+            Placement({key: each for key, plans in self.plans.items() if (each := plans[at])})
+            for at in range(count)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The plans of one placement, where there is one, by period, number of learners and scheme.
+
+    Plans of the same learners resemble one another, so what is said of a placement is one number,
+    and intervals are over placements.
+    """
+
+    plans: Mapping[tuple[float, int, str], StalenessPlan]
+
+    def curve(self, period_s: float, scheme: str) -> list[StalenessPlan]:
+        """The scheme's plans for one period, by the number of learners, ascending."""
+        counts = sorted(
+            count for period, count, name in self.plans if (period, name) == (period_s, scheme)
+        )
+        return [self.plans[period_s, count, scheme] for count in counts]
+
+    def of(self, scheme: str) -> list[StalenessPlan]:
+        """All of the scheme's plans."""
+        return [each for (_, _, name), each in self.plans.items() if name == scheme]
+
     def pairs(self, one: str, other: str) -> list[tuple[StalenessPlan, StalenessPlan]]:
         """Both schemes' plans for each problem that both of them solved."""
         return [
-            (mine, yours)
-            for (period_s, count, scheme), plans in self.plans.items()
-            if scheme == one
-            for mine, yours in zip(plans, self.plans[period_s, count, other], strict=True)
-            if mine is not None and yours is not None
+            (mine, self.plans[period_s, count, other])
+            for (period_s, count, scheme), mine in self.plans.items()
+            if scheme == one and (period_s, count, other) in self.plans
         ]
 
 

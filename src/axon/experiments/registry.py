@@ -65,6 +65,18 @@ _IN_ORDER = (
         source=f"{_THESIS}, Fig. 3.6 to 3.8",
     ),
     Experiment(
+        name="med-learners",
+        summary="how MED shares three tasks among four to ten learners whose owners use them",
+        source=f"{_THESIS}, Fig. 4.1 to 4.5",
+        learns=False,
+    ),
+    Experiment(
+        name="med-tasks",
+        summary="how MED shares one to four tasks among ten learners whose owners use them",
+        source=f"{_THESIS}, Fig. 4.6 to 4.10",
+        learns=False,
+    ),
+    Experiment(
         name="staleness",
         summary="how stale four allocations of 60,000 samples are, with 2 to 20 learners",
         source=f"{_ASYNCHRONOUS}, Fig. 2",

@@ -1,16 +1,20 @@
-"""What an experiment comes to: claims with their verdicts, rows of numbers, and a figure."""
+"""What an experiment comes to: claims with their verdicts, rows of numbers, and a figure.
+
+A claim about a number that was measured with chance in it is `judged` by the number's 95 %
+interval: it holds only where the whole of it lies on the claim's side.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from axon.errors import ConfigurationError
 from axon.experiments.settings import Settings
 from axon.intervals import Interval
-from axon.report.figures import Figure
+from axon.report.figures import Figure, Point, Series
 from axon.report.tables import Cell, shown
 from axon.version import __version__
 
@@ -57,11 +61,88 @@ class Result:
     """What a reader must know to judge it: sentences about assumptions and substitutes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The numbers for which a claim holds; without `least` and `most` where it is `open`."""
+
+    least: float | None = None
+    most: float | None = None
+    open: bool = False
+
+    def has(self, found: Interval) -> bool:
+        """Whether the whole of the interval lies here."""
+        return self._above(found.low) and self._below(found.high)
+
+    def meets(self, found: Interval) -> bool:
+        """Whether a part of it does."""
+        return self._above(found.high) and self._below(found.low)
+
+    def _above(self, number: float) -> bool:
+        if self.least is None:
+            return True
+        return number > self.least if self.open else number >= self.least
+
+    def _below(self, number: float) -> bool:
+        if self.most is None:
+            return True
+        return number < self.most if self.open else number <= self.most
+
+
+ABOVE_ZERO, BELOW_ZERO = Side(least=0.0, open=True), Side(most=0.0, open=True)
+
+
+def judged(
+    claim: str,
+    found: Interval,
+    side: Side,
+    *,
+    paper: float | str | None = None,
+    unit: str = "",
+    why: str = "",
+) -> Claim:
+    """A claim that a number is on that side, decided by its interval; never by its value alone.
+
+    Where the interval lies on both sides, the claim does not hold, as it was not shown.
+    """
+    holds, known = side.has(found), math.isfinite(found.value)
+    endless = math.isinf(found.low) and math.isinf(found.high)
+    if not holds and side.meets(found):
+        reason = "these repeats give no interval" if endless else _undecided(found, side)
+        why = "; ".join(filter(None, (f"not shown: {reason}", why)))
+    return Claim(
+        claim=claim,
+        paper=paper,
+        measured=found.value if known else "not known",
+        unit=unit if known else "",
+        holds=holds,
+        interval=None if endless else (found.low, found.high),
+        why=why,
+    )
+
+
+def _undecided(found: Interval, side: Side) -> str:
+    ends = [end for end in (side.least, side.most) if end is not None]
+    inside = [shown(end) for end in ends if found.low <= end <= found.high]
+    return f"the interval has {' and '.join(inside)} in it"
+
+
 def bounds(found: Interval) -> tuple[float, float] | None:
     """The bounds of an interval as a claim holds them; None where one measurement gives none."""
     if math.isfinite(found.low) and math.isfinite(found.high):
         return found.low, found.high
     return None
+
+
+def line(label: str, curve: Sequence[Interval], across: Sequence[float] | None = None) -> Series:
+    """A curve as it is drawn: over the cycles, from 1, unless it is told over what."""
+    places = range(1, len(curve) + 1) if across is None else across
+    return Series(
+        label,
+        tuple(
+            Point(place, found.value, *(bounds(found) or (None, None)))
+            for place, found in zip(places, curve, strict=True)
+        ),
+    )
 
 
 def verdict(claim: Claim) -> str:
@@ -75,6 +156,10 @@ def measured(claim: Claim) -> str:
     if claim.interval is None or shown(claim.interval[0]) == shown(claim.interval[1]):
         return said
     low, high = claim.interval
+    if math.isinf(low) or math.isinf(high):
+        return (
+            f"{said} ({f'at most {shown(high)}' if math.isinf(low) else f'at least {shown(low)}'})"
+        )
     return f"{said} ({shown(low)} to {shown(high)})"
 
 

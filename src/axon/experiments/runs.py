@@ -7,16 +7,16 @@ the same model and the same shards, so that what differs is the scheme.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from math import nan
 
 from axon.data.datasets import Dataset
-from axon.experiments.result import bounds
 from axon.experiments.settings import Settings
 from axon.intervals import Interval, mean_interval
 from axon.learning.loop import LoopTrainer, best_accelerator
 from axon.policies import Trainer
-from axon.report.figures import Point, Series
+from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.settings import Run, Scheme
 from axon.seeds import derive, stream
@@ -38,10 +38,21 @@ def simulate(
     *,
     trainer: Trainer | None = None,
     activity: Mapping[str, Activity] | None = None,
+    until: Callable[[RoundRecord], bool] | None = None,
 ) -> Records:
-    """One run; its seed is the world's as well."""
+    """One run, to its end or until a cycle is enough; its seed is the world's as well."""
+
+    async def main(fleet: Fleet) -> list[RoundRecord]:
+        records: list[RoundRecord] = []
+        async with aclosing(Orchestrator(run, dataset, fleet, scheme).cycles()) as cycles:
+            async for record in cycles:
+                records.append(record)
+                if until is not None and until(record):
+                    break
+        return records
+
     world = simulated(devices, seed=run.seed, trainer=trainer, activity=activity)
-    return tuple(world.run(lambda fleet: Orchestrator(run, dataset, fleet, scheme).run()))
+    return tuple(world.run(main))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +97,6 @@ def accuracy(record: RoundRecord) -> float | None:
 def loss(record: RoundRecord) -> float | None:
     """On the test set."""
     return record.loss
-
-
-def line(label: str, curve: Sequence[Interval], across: Sequence[float] | None = None) -> Series:
-    """A curve as it is drawn: over the cycles, from 1, unless it is told over what."""
-    places = range(1, len(curve) + 1) if across is None else across
-    return Series(
-        label,
-        tuple(
-            Point(place, found.value, *(bounds(found) or (None, None)))
-            for place, found in zip(places, curve, strict=True)
-        ),
-    )
 
 
 def part_of(dataset: Dataset, train: int, test: int | None = None) -> Dataset:

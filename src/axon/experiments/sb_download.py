@@ -14,9 +14,11 @@ from random import Random
 from statistics import fmean
 
 from axon.devices.subset import Method, fit, nested
-from axon.experiments.result import Claim, Result, Row, bounds
+from axon.experiments.mnist import PIXELS, SHARD_SAMPLES
+from axon.experiments.result import Result, Row, line
+from axon.experiments.sb_download_claims import METHODS, PUBLISHED, Errors, Found, claims_of
 from axon.experiments.settings import Settings
-from axon.intervals import Interval, mean_interval
+from axon.intervals import mean_interval
 from axon.report.figures import Figure, Panel, Point, Series
 from axon.report.tables import Cell, shown
 from axon.rpc.link import Link
@@ -26,14 +28,11 @@ from axon.testbed import catalogue, virtual
 from axon.testbed.reckoned import ReckonedLink
 
 NAME = "sb-download"
-SHARD_BYTES = 500 * (784 + 1)
+SHARD_BYTES = SHARD_SAMPLES * (PIXELS + 1)
 """A byte for each pixel, and one for the label."""
 SHARDS = 60
 SIZES = tuple(range(2, 11))
-TRIALS, QUICK_TRIALS = 45, 15
-METHODS: tuple[Method, ...] = ("ratio", "affine")
-PUBLISHED = {"Ethernet": (16.0, 10.0), "WiFi": (32.0, 8.0)}
-"""Per cent with 2 and with 10 shards."""
+REPEATS, QUICK_REPEATS = 45, 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ OPENED = (
 
 
 class Downloading:
-    """One trial's downloads, each with the time it took."""
+    """One repeat's downloads, each with the time it took."""
 
     def __init__(self, path: Path, random: Random) -> None:
         self._path = path
@@ -118,7 +117,7 @@ class Downloading:
         return loop.time() - began_s
 
 
-async def trial(path: Path, size: int, random: Random) -> dict[Method, float]:
+async def predict(path: Path, size: int, random: Random) -> dict[Method, float]:
     """By which part of the real time each prediction from a benchmark of that size is off."""
     downloading = Downloading(path, random)
     points = [(float(count), await downloading.seconds(count)) for count in nested(size)]
@@ -129,55 +128,49 @@ async def trial(path: Path, size: int, random: Random) -> dict[Method, float]:
     }
 
 
-def errors(path: Path, size: int, trials: int, seed: int) -> dict[Method, Interval]:
-    """The mean error of each method in per cent, over the trials."""
+def errors(path: Path, size: int, repeats: int, seed: int) -> Errors:
+    """The errors of each method."""
     found = [
-        virtual.run(trial(path, size, plain_stream(seed, NAME, size, number)))
-        for number in range(trials)
+        virtual.run(predict(path, size, plain_stream(seed, NAME, size, number)))
+        for number in range(repeats)
     ]
     # Rounded, or what is no error at all would be told as the rounding of a sum.
-    return {
-        method: mean_interval([round(100.0 * each[method], 9) for each in found])
-        for method in METHODS
-    }
+    return {method: [round(100.0 * each[method], 9) for each in found] for method in METHODS}
 
 
-def spread(path: Path, trials: int, seed: int) -> float:
+def unforeseen(path: Path, repeats: int, seed: int) -> float:
     """By how many per cent a download of all the shards is off its own mean: nobody foresees it."""
     taken_s = [
         virtual.run(Downloading(path, plain_stream(seed, NAME, "whole", number)).seconds(SHARDS))
-        for number in range(trials)
+        for number in range(repeats)
     ]
     mean_s = fmean(taken_s)
     return 100.0 * fmean(abs(each_s - mean_s) for each_s in taken_s) / mean_s
 
 
-Found = Mapping[str, Mapping[int, Mapping[Method, Interval]]]
-"""Errors by the kind of network, the size of the benchmark and the method."""
-
-
 def run(settings: Settings) -> Result:
     """Predict and measure downloads over both kinds of network."""
-    trials = settings.repeated(TRIALS, QUICK_TRIALS)
-    found: dict[str, dict[int, dict[Method, Interval]]] = {}
+    repeats, seed = settings.repeated(REPEATS, QUICK_REPEATS), settings.seed
+    found: dict[str, dict[int, Errors]] = {}
     for kind, path in PATHS.items():
-        settings.progress(f"{kind}, {trials} trials")
-        found[kind] = {size: errors(path, size, trials, settings.seed) for size in SIZES}
+        settings.progress(f"{kind}, {repeats} repeats")
+        found[kind] = {size: errors(path, size, repeats, seed) for size in SIZES}
+    chance = {kind: unforeseen(path, repeats, seed) for kind, path in PATHS.items()}
     return Result(
         name=NAME,
         title="Error of the predicted time to download 60 shards",
-        claims=claims_of(found, trials, settings.seed),
+        claims=claims_of(found, chance),
         rows=tuple(_row(kind, size, found) for kind in PATHS for size in SIZES),
         figure=_figure(found),
-        repeats=trials,
-        notes=(ASSUMED, OPENED, *_dependence(trials, settings.seed)),
+        repeats=repeats,
+        notes=(ASSUMED, OPENED, *_dependence(repeats, seed)),
     )
 
 
 def _row(kind: str, size: int, found: Found) -> Row:
     first, last = PUBLISHED[kind]
     cells: dict[str, Cell] = {"network": kind, "shards": size}
-    cells |= {f"{method} [%]": found[kind][size][method] for method in METHODS}
+    cells |= {f"{method} [%]": mean_interval(found[kind][size][method]) for method in METHODS}
     return cells | {"paper [%]": {SIZES[0]: first, SIZES[-1]: last}.get(size)}
 
 
@@ -185,7 +178,7 @@ def _figure(found: Found) -> Figure:
     panels = []
     for kind, sizes in found.items():
         lines = [
-            Series(label, tuple(_point(size, errors[method]) for size, errors in sizes.items()))
+            line(label, [mean_interval(errors[method]) for errors in sizes.values()], SIZES)
             for method, label in zip(METHODS, ("ratio, as in the thesis", "affine"), strict=True)
         ]
         ends = zip((SIZES[0], SIZES[-1]), PUBLISHED[kind], strict=True)
@@ -194,56 +187,15 @@ def _figure(found: Found) -> Figure:
     return Figure("Predicted time to download 60 shards", tuple(panels))
 
 
-def _point(size: int, error: Interval) -> Point:
-    return Point(size, error.value, *(bounds(error) or (None, None)))
-
-
-def claims_of(found: Found, trials: int, seed: int) -> tuple[Claim, ...]:
-    """What the thesis says of either network, and what we say of the affine fit."""
-    claims = []
-    for kind in found:
-        unforeseen = spread(PATHS[kind], trials, seed)
-        claims += [
-            _small(kind, found, "ratio", 10.0, unforeseen),
-            _small(kind, found, "affine", 5.0, unforeseen),
-            *(_falls(kind, found, method) for method in METHODS),
-        ]
-    return tuple(claims)
-
-
-def _small(kind: str, found: Found, method: Method, most: float, unforeseen: float) -> Claim:
-    error = found[kind][SIZES[-1]][method]
-    return Claim(
-        claim=f"with {SIZES[-1]} shards the {method} fit errs by at most {most:g} % on {kind}",
-        paper=PUBLISHED[kind][1] if method == "ratio" else None,
-        measured=error.value,
-        unit="%",
-        holds=error.value <= most,
-        interval=bounds(error),
-        why=f"the {SHARDS} shards themselves take {shown(unforeseen)} % more or less from one time "
-        "to the next, which no benchmark foresees, and what the benchmark meets is chance as well",
-    )
-
-
-def _falls(kind: str, found: Found, method: Method) -> Claim:
-    first, last = (found[kind][size][method] for size in (SIZES[0], SIZES[-1]))
-    return Claim(
-        claim=f"the error of the {method} fit falls with the size of the benchmark on {kind}",
-        paper="{:g} to {:g}".format(*PUBLISHED[kind]) if method == "ratio" else None,
-        measured=f"{shown(first)} to {shown(last)}",
-        unit="%",
-        holds=last.value < first.value,
-        why=f"from {SIZES[0]} to {SIZES[-1]} shards",
-    )
-
-
-def _dependence(trials: int, seed: int) -> Sequence[str]:
+def _dependence(repeats: int, seed: int) -> Sequence[str]:
     """How much hangs on what was assumed."""
     sentences = []
     for name, kind, path in VARIATIONS:
-        first, last = (errors(path, size, trials, seed) for size in (SIZES[0], SIZES[-1]))
+        first, last = (errors(path, size, repeats, seed) for size in (SIZES[0], SIZES[-1]))
         told = ", ".join(
-            f"{method} {shown(first[method])} to {shown(last[method])} %" for method in METHODS
+            f"{method} {shown(mean_interval(first[method]))} to "
+            f"{shown(mean_interval(last[method]))} %"
+            for method in METHODS
         )
         sentences.append(f"{kind} {name}, from {SIZES[0]} to {SIZES[-1]} shards: {told}.")
     return sentences

@@ -19,6 +19,7 @@ from axon.data.shards import Shards, draw_uniform
 from axon.devices.flops import predict_s
 from axon.devices.subset import Line, Method, fit, nested
 from axon.errors import AxonError
+from axon.experiments.mnist import CLASSES, PIXELS, SHARD_SAMPLES
 from axon.experiments.runs import untrained
 from axon.experiments.settings import Settings
 from axon.learning.learner import Abilities
@@ -37,8 +38,6 @@ from axon.testbed.simulation import Simulated, SimulatedFleet, SimulatedLearner
 from axon.values import Samples
 
 METHODS: tuple[Method, ...] = ("affine", "ratio")
-PIXELS, CLASSES = 784, 10
-SHARD_SAMPLES = 500
 SPEC = default_spec("twonn", (PIXELS,), CLASSES)
 ENOUGH_S = 600.0
 """A deadline that cuts nobody short."""

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from axon.allocation.link import MNIST
 from axon.experiments.placements import SCHEMES, Found, Setup, measure
-from axon.experiments.result import Result, Row, bounds
+from axon.experiments.result import Result, Row, line
 from axon.experiments.settings import Settings
 from axon.experiments.staleness_claims import CITED, CITED_S, claims_of
-from axon.intervals import Interval
-from axon.report.figures import Figure, Panel, Point, Series
+from axon.report.figures import Figure, Panel
 from axon.report.tables import Cell, shown
 
 NAME = "staleness"
@@ -81,23 +80,23 @@ def _curves(found: Found, tight: Found) -> list[tuple[str, Found, str]]:
 
 def _figure(found: Found, tight: Found) -> Figure:
     panels = []
-    for label in ("maximum", "average"):
+    for kind in ("maximum", "average"):
         for period_s in PERIODS_S:
             series = []
             for name, plans, scheme in _curves(found, tight):
-                value = plans.most if label == "maximum" else plans.average
-                means = [(count, value(period_s, count, scheme)) for count in plans.learners]
-                points = tuple(_point(count, mean) for count, mean in means if mean is not None)
+                value = plans.most if kind == "maximum" else plans.average
+                means = {
+                    count: mean
+                    for count in plans.learners
+                    if (mean := value(period_s, count, scheme)) is not None
+                }
                 shape = f"exact, {TIGHT.least_share:g} to {TIGHT.most_share:g} equal shares"
-                series.append(Series(shape if plans is tight else name, points))
+                label = shape if plans is tight else name
+                series.append(line(label, list(means.values()), list(means)))
             panels.append(
-                Panel(f"T = {period_s:g} s", "learners K", f"{label} staleness", tuple(series))
+                Panel(f"T = {period_s:g} s", "learners K", f"{kind} staleness", tuple(series))
             )
     return Figure("Staleness of four allocations", tuple(panels))
-
-
-def _point(count: int, mean: Interval) -> Point:
-    return Point(count, mean.value, *(bounds(mean) or (None, None)))
 
 
 def _dependence(placements: int, settings: Settings) -> tuple[str, ...]:

@@ -57,7 +57,8 @@ def course(whole: Job, sizes: Sequence[int]) -> Generator[Job, Timed, list[Point
     of each.
     """
     trained, took_s = yield replace(whole, limit=1)
-    first, points = (trained, took_s), []
+    first = (trained, took_s)
+    points: list[Point] = []
     for size in sizes:
         job = replace(whole, samples=whole.samples.take(slice(size)))
         trained, took_s = yield job

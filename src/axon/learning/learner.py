@@ -7,16 +7,18 @@ it trains; both wait for the world, and the rest is arithmetic on the loop's clo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from axon.allocation.dab import shard_bound
 from axon.allocation.margin import MARGIN
 from axon.compression.codecs import codec
-from axon.devices.subset import Method
+from axon.devices.states import StateEstimate
+from axon.devices.subset import Method, Point
 from axon.errors import ConfigurationError
 from axon.learning.benchmark import measure, trial
+from axon.learning.experience import Experience
 from axon.learning.pace import Pace, rate
 from axon.learning.room import Room, Unable
 from axon.policies import Compute, SelfAllocator
@@ -77,7 +79,7 @@ class Abilities:
     what it could do at its worst: then it is late more often, and uses about half of the time.
     """
     discloses: bool = True
-    """Whether it tells its capability when it is asked."""
+    """Whether it tells its capability and its states when it is asked."""
 
 
 class Learner:
@@ -89,6 +91,8 @@ class Learner:
         self._own = abilities or Abilities()
         self.paces: dict[TaskSpec, Pace] = {}
         """What it knows of itself, by task."""
+        self.experience = Experience()
+        """What it has seen of itself, over all tasks."""
 
     def pace_of(self, spec: TaskSpec) -> Pace:
         """What it knows of itself on that task; what it learns is remembered there."""
@@ -118,6 +122,20 @@ class Learner:
         pace.link.learn(found.link)
         return found.capability(order.shard_samples) if disclose else None
 
+    def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        """How likely it is found in which state, and how quick it then is at tasks of these kinds.
+
+        As far as its cycles tell, by `kind_of`: nothing before the first one.
+        """
+        reason = PRIVATE
+        if self._own.discloses:
+            try:
+                return self.experience.states(kinds)
+            except ConfigurationError as problem:
+                reason = str(problem)
+        # The question belongs to no run.
+        return Declined(run="", cycle=0, device=self.name, reason=reason)
+
     async def train(self, order: Order, source: Source, report: Report | None = None) -> Answer:
         """Do an order; what cannot be done is declined with the reason."""
         try:
@@ -144,6 +162,9 @@ class _Errand:
         self._began_s = self._time()
         self._ends_s = self._began_s + order.deadline_s * (1.0 - MARGIN) + order.grace_s
         self._pace = learner.pace_of(order.spec)
+        self._experience = learner.experience
+        self._downloads: list[Point] = []
+        """The bytes and seconds of each."""
 
     async def run(self, report: Report | None) -> Answer:
         """Do it; how far it is nobody hears who may not know how quick this learner is."""
@@ -152,6 +173,7 @@ class _Errand:
         self._room.check()
         model = await self._source.model(order.run, order.cycle)
         model_s = self._since(self._began_s)
+        self._downloads.append((model.nbytes, model_s))
         until_s = self._ends_s - self._way_back_s(model_s)
         samples, shards = await self._fetch(model, model_s, until_s)
         fetched_s = self._time()
@@ -171,6 +193,7 @@ class _Errand:
             pace.doubt(dynamic=self._own.dynamic)
             raise Unable(f"no batch could be trained within {order.deadline_s:g} s")
         pace.training.note((self._amount(trained), train_s))
+        self._experience.note(order, trained, train_s, self._downloads)
         pace.returned_s = self._since(self._began_s)
         pace.ended_s = min(until_s - self._began_s, pace.returned_s)
         download_s = fetched_s - self._began_s
@@ -249,10 +272,10 @@ class _Errand:
             raise Unable(f"not one shard can be trained within {order.deadline_s:g} s")
         began_s = self._time()
         samples = await self._shards(wanted, until_s)
-        points = (model.nbytes, model_s), (samples.nbytes, self._since(began_s))
+        self._downloads.append((samples.nbytes, self._since(began_s)))
         # Who hopes takes what the model's request cost beside its bytes for a matter of this cycle.
         paid_s = self._request_s(model_s) if self._hopes else 0.0
-        self._pace.link.note(*points, fixed_s=paid_s)
+        self._pace.link.note(*self._downloads, fixed_s=paid_s)
         return samples, wanted
 
     async def _shards(self, wanted: int, until_s: float) -> Samples:

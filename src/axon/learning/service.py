@@ -7,13 +7,14 @@ worker.service(LearnerService(learner, access), "learner")
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from axon import client
+from axon.devices.states import StateEstimate
 from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.learner import Answer, Report, Source
 from axon.rpc.address import Address
@@ -119,6 +120,8 @@ class Learning(Protocol):
         self, order: Order, source: Source, disclose: bool
     ) -> Capability | Declined | None: ...
 
+    def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined: ...
+
 
 class LearnerService:
     """One learner, one order at a time.
@@ -152,6 +155,13 @@ class LearnerService:
         return await self._alone(
             order, lambda source: self._learner.benchmark(order, source, disclose)
         )
+
+    def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        """What the learner tells of its states, also while it trains: it takes no time to speak of.
+
+        See `Learner.states`.
+        """
+        return self._learner.states(kinds)
 
     async def _alone(
         self, order: Order, work: Callable[[Source], Coroutine[Any, Any, T]]

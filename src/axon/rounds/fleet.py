@@ -27,6 +27,17 @@ class Peer(Protocol):
         """
 
 
+class Tells(Protocol):
+    """A learner that may be asked about itself, whether or not it takes part in anything."""
+
+    async def states(self, kinds: Sequence[str]) -> object:
+        """A tuple of the learner's `StateEstimate`, with rates for tasks of these kinds.
+
+        It is empty where the learner has seen nothing of itself yet; `Declined` with the reason
+        where it keeps its states to itself.
+        """
+
+
 class Fleet(Protocol):
     """The learners of a world."""
 
@@ -56,6 +67,12 @@ class SharedFleet(Fleet, Protocol):
         """The same learners for a run beside others: those that `members` names at each muster.
 
         It is the caller who sees to it that no learner is mustered by two runs at once.
+        """
+
+    async def tellers(self, names: Collection[str], cycle: int) -> Mapping[str, Tells]:
+        """Those of the names who are there, to be asked about themselves, between two cycles.
+
+        They fetch nothing for it, so that no depot is needed.
         """
 
     def watching(self) -> AbstractAsyncContextManager[None]:

@@ -12,16 +12,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from axon import client
 from axon.errors import AxonError, ConfigurationError, ProtocolError
-from axon.learning.compute import REPORT_EVERY_S
 from axon.learning.service import SERVICE, SPARE_BYTES, taking
-from axon.rounds.collect import LINGER
 from axon.rounds.depot import Depot
-from axon.rounds.fleet import Report
+from axon.rounds.remote_peer import RemotePeer, function_of
 from axon.rpc.address import Address
 from axon.rpc.calling.callers import caller_for
-from axon.rpc.calling.options import CallOptions
-from axon.rpc.calling.stubs import GenericStub, RemoteFunction
-from axon.values import Declined, Order, Samples, Update, Vector
+from axon.values import Samples, Vector
 from axon.worker import Worker
 
 P = ParamSpec("P")
@@ -38,9 +34,6 @@ AGAIN_S = 0.1
 
 LOOK_S = 0.05
 """How often the first cycle looks for a device that announces itself, where none is listed."""
-
-UPDATE_SPARE_BYTES = 1 << 20
-"""What an update may have beyond twice the model, which no codec makes larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +135,14 @@ class RemoteFleet:
         """See `SharedFleet.part`; each part has a depot of its own, at a free port."""
         return RemotePart(self, members)
 
+    async def tellers(self, names: Collection[str], cycle: int) -> dict[str, RemotePeer]:  # noqa: ARG002
+        """See `SharedFleet.tellers`."""
+        return {
+            name: RemotePeer(said_name, address, self._access, depot="")
+            for name, (said_name, address) in sorted(self._members().items())
+            if name in names
+        }
+
     async def roster(self) -> tuple[str, ...]:
         await self._acquaint()
         return tuple(sorted(self._members()))
@@ -225,7 +226,7 @@ class RemoteFleet:
 
     async def _ask_name(self, where: Address) -> str:
         # Asked anew after a while: a connection may have been opened to where nobody was.
-        describe = _function(self._words, where, "describe").options(deadline_s=INTRODUCTION_S)
+        describe = function_of(self._words, where, "describe").options(deadline_s=INTRODUCTION_S)
         described = await describe()
         name = described.get("name") if isinstance(described, dict) else None
         if not _is_name(name, self._places()):
@@ -302,66 +303,6 @@ class RemotePart(RemoteFleet):
         return await self._whole.aside(function, *args, **kwargs)
 
 
-class RemotePeer:
-    """A learner on another device, which may be recorded under another name than its own.
-
-    Whatever it answers is cut off where it could no longer be an update, or words.
-    """
-
-    def __init__(self, said_name: str, address: Address, access: client.Access, depot: str) -> None:
-        self.said_name = said_name
-        self.address = address
-        self._depot = depot
-        self._access = access
-        self._watch = _function(taking(access, SPARE_BYTES), address, "watch")
-
-    async def train(self, order: Order, report: Report | None) -> object:
-        # As long as late answers are counted, and not longer: the device is told to stop then too.
-        limit_s = order.deadline_s * (1.0 + LINGER) + order.grace_s
-        most_bytes = 2 * order.cost.model_bytes + UPDATE_SPARE_BYTES
-        train = _function(taking(self._access, most_bytes), self.address, "train")
-        call = train.options(deadline_s=limit_s)(self._sent(order))
-        if report is None:
-            return self._recorded(await call, order)
-        follower = asyncio.ensure_future(self._follow(order.ticket, limit_s, report))
-        try:
-            return self._recorded(await call, order)
-        finally:
-            follower.cancel()
-
-    async def benchmark(self, order: Order, disclose: bool) -> object:
-        words = taking(self._access, SPARE_BYTES)
-        benchmark = _function(words, self.address, "benchmark")
-        limit_s = order.deadline_s * (1.0 + LINGER)
-        return await benchmark.options(deadline_s=limit_s)(self._sent(order), disclose)
-
-    def _sent(self, order: Order) -> Order:
-        """The order under the name that the device goes by, and with the way to the depot."""
-        return replace(order, device=self.said_name, source=self._depot)
-
-    def _recorded(self, answer: object, order: Order) -> object:
-        """The answer under the name that the order was recorded with, if it is the device's own."""
-        if not isinstance(answer, (Update, Declined)) or type(answer.device) is not str:
-            return answer
-        return replace(answer, device=order.device) if answer.device == self.said_name else answer
-
-    async def _follow(self, ticket: str, limit_s: float, report: Report) -> None:
-        """Pass progress on; that there is none is nobody's loss, and the order tells why."""
-        with suppress(AxonError):
-            async for value in self._watch.options(deadline_s=limit_s)(ticket):
-                _pass_on(value, report)
-                # Whoever reports faster than that waits: it would only take time from the others.
-                await asyncio.sleep(REPORT_EVERY_S / 2)
-
-
-def _function(access: client.Access, where: Address, name: str) -> RemoteFunction:
-    """A function of the learner there; looked up when it is called, so that nobody need be there.
-
-    By its path and not as an attribute of a stub, which has whatever the other side says it has.
-    """
-    return RemoteFunction(access, where, f"{SERVICE}/{name}", GenericStub, CallOptions())
-
-
 def _place(where: Address) -> str:
     """An address without its scheme."""
     return str(where).partition("://")[2]
@@ -379,14 +320,6 @@ def _is_name(said: object, places: set[str]) -> bool:
     if not isinstance(said, str) or not 0 < len(said) <= LONGEST_NAME or not said.isprintable():
         return False
     return places.isdisjoint((said.lower(), said.lower().rpartition("@")[2]))
-
-
-def _pass_on(value: object, report: Report) -> None:
-    """Progress as a learner tells it; what is not two counts is not passed on."""
-    if isinstance(value, (list, tuple)) and len(value) == 2:
-        done, total = value
-        if type(done) is int and type(total) is int and 0 <= done <= total:
-            report(done, total)
 
 
 class DepotService:

@@ -18,9 +18,11 @@ import msgspec
 import torch
 
 from axon.allocation.dab import shard_bound
+from axon.devices.states import StateEstimate
 from axon.errors import ConfigurationError
 from axon.learning.batched import BatchedTrainer
 from axon.learning.evaluation import flops_per_sample
+from axon.learning.experience import Kept
 from axon.learning.learner import Abilities, Answer, Learner
 from axon.learning.pace import Pace
 from axon.policies import SelfAllocator, Trainer
@@ -143,6 +145,13 @@ class SimulatedFleet:
             learner.begin(self.seed, cycle)
         return {name: learner for name, learner in self.learners.items() if name not in self._away}
 
+    async def tellers(self, names: Collection[str], cycle: int) -> dict[str, SimulatedLearner]:
+        """See `SharedFleet.tellers`; their links have other chances than in the cycles."""
+        here = {name: self.learners[name] for name in await self.roster() if name in names}
+        for learner in here.values():
+            learner.begin(self.seed, cycle, "states")
+        return here
+
     async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return function(*args, **kwargs)  # Threads are invisible to a jumping clock.
 
@@ -245,6 +254,7 @@ class Remembered(NamedTuple):
     paces: tuple[tuple[TaskSpec, Pace], ...]
     is_down: bool
     is_cut: bool
+    experience: Kept = Kept()
 
 
 class SimulatedLearner:
@@ -294,12 +304,14 @@ class SimulatedLearner:
             self._contention = contention(state)
 
     def snapshot(self) -> Remembered:
-        return Remembered(tuple(self.learner.paces.items()), self.host.is_down, self._is_cut)
+        paces, kept = tuple(self.learner.paces.items()), self.learner.experience.keep()
+        return Remembered(paces, self.host.is_down, self._is_cut, kept)
 
     def restore(self, remembered: Remembered) -> None:
         self.learner.paces.update(remembered.paces)
         self.host.is_down = remembered.is_down
         self._is_cut = remembered.is_cut
+        self.learner.experience.take_up(remembered.experience)
 
     def cut(self) -> None:
         self._is_cut = True
@@ -338,6 +350,16 @@ class SimulatedLearner:
             await self._wire.send("up", HEAD_BYTES)
         finally:
             self.begin(*begun)
+        return answer
+
+    async def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        """What it tells of its states; see `Tells.states`."""
+        return await self.host.serve(self._states(kinds))
+
+    async def _states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        await self._wire.send("down", HEAD_BYTES)
+        answer = self.learner.states(kinds)
+        await self._wire.send("up", HEAD_BYTES)
         return answer
 
     # The learner's source

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from axon.devices.flops import PRODUCT_FLOPS, measure_flops
+from axon.devices.states import StateEstimate
 from axon.devices.subset import Point
 from axon.learning.compute import Brake, ThreadCompute
 from axon.learning.evaluation import flops_per_sample
@@ -65,6 +66,10 @@ class EmulatedLearner:
     ) -> Capability | Declined | None:
         """Benchmark the device as its owner lets it be; see `Learner.benchmark`."""
         return await self._learner.benchmark(order, self._beside_owner(order, source), disclose)
+
+    def states(self, kinds: Sequence[str]) -> tuple[StateEstimate, ...] | Declined:
+        """See `Learner.states`."""
+        return self._learner.states(kinds)
 
     def flops(self, repeats: int) -> float:
         """The FLOPS baseline, with every product as long as an idle device would take over it."""
