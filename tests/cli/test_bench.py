@@ -14,6 +14,8 @@ from axon.devices import flops
 from axon.values import Capability, TaskCost
 from tests.cli.scenes import Shell
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 
 @pytest.fixture(autouse=True)
 def quick_flops(monkeypatch: pytest.MonkeyPatch) -> None:

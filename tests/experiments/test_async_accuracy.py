@@ -19,6 +19,8 @@ from axon.experiments.settings import Settings
 from axon.seeds import stream
 from axon.values import DeviceRecord, RoundRecord, Samples
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 QUICK = Settings(quick=True)
 SAMPLES = 60_000
 

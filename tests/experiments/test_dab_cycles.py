@@ -19,6 +19,8 @@ from axon.experiments.settings import Settings, load_dataset
 from axon.experiments.thesis import LOSSES, Pair, csa, twice
 from tests.experiments.cycles import trained
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 SHORT = Settings(quick=True, repeats=1)
 
 

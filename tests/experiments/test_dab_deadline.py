@@ -29,6 +29,8 @@ from axon.experiments.settings import Settings
 from axon.experiments.thesis import LOSSES
 from tests.experiments import cycles
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 SHORT = Settings(quick=True)
 NANOS = Nanos(load("digits"))
 ENDS = {21.0: 21.0, 30.0: 30.0}

@@ -13,6 +13,8 @@ from axon.experiments.med_world import Request, Trial, nano
 from axon.experiments.result import to_json
 from axon.experiments.settings import Settings
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 SHORT = Settings(quick=True, repeats=1)
 
 

@@ -27,6 +27,8 @@ from axon.rounds.settings import Run, Scheme
 from axon.values import Job, RoundRecord, TaskSpec
 from tests.experiments.cycles import record
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 DATASET = synthetic(samples=250, seed=1)
 SPEC = TaskSpec(net="twonn", inputs=DATASET.shape, classes=DATASET.classes, batch_size=8)
 RUN = Run(spec=SPEC, cycles=2, deadline_s=2.0, shard_samples=20, seed=3)

@@ -18,6 +18,8 @@ from axon.experiments.settings import Settings
 from axon.learning.evaluation import flops_per_sample
 from axon.testbed.catalogue import Device, device
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 SAMPLE_S = 0.001
 TIMED = Timed(
     # A second that is paid once is what a ratio takes for a part of each shard.

@@ -15,6 +15,8 @@ from axon.testbed.catalogue import Device
 from axon.testbed.simulation import SimulatedFleet, SimulatedLearner
 from tests.jobs.scenes import Played, Scene, at, submission, submits
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 LINK = Link(latency_s=0.001, up_bytes_per_s=1e8, down_bytes_per_s=1e8, jitter_s=0.002)
 RELIABLE = Activity({"idle": 1.0})
 FICKLE = Activity({"idle": 0.5, "training": 0.5})

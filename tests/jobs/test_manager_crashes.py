@@ -17,6 +17,8 @@ from axon.jobs.submission import Prepared, Submission
 from tests.jobs import scenes
 from tests.jobs.scenes import Played, Scene, at, make, submission, submits
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 SCRIPT = at(
     (0.0, submits(submission("a"))),
     (0.1, submits(submission("b", cycles=6))),

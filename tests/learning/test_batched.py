@@ -35,6 +35,8 @@ from tests.learning.stacked import (
     until,
 )
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [3, 100])

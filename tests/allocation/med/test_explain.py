@@ -11,6 +11,8 @@ import pytest
 from axon.allocation.med import Infeasible, MedProblem, Remedy, allocate
 from tests.allocation.med.problems import check_plan, drawn, learner, task, with_deadline
 
+pytestmark = pytest.mark.slow  # All together they take seconds.
+
 
 def _reason(problem: MedProblem) -> Infeasible:
     with pytest.raises(Infeasible) as caught:
