@@ -6,6 +6,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Tests of one file stay together. What real processes and sockets do is timed, so that part of them
+# runs alone; torch's own threads would only take the processors from one another.
+SIDE_BY_SIDE := OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile
+
 .PHONY: help demo hello test check lint types layers fast system bench fuzz clean
 
 help:
@@ -41,7 +45,8 @@ hello: .venv/.base
 	$(BIN)/python examples/hello/main.py
 
 test: lint types layers .venv/.dev
-	$(BIN)/python -m pytest
+	$(SIDE_BY_SIDE) -m 'not system'
+	$(BIN)/python -m pytest -m system
 
 check: lint types layers fast
 
@@ -56,7 +61,7 @@ layers: .venv/.dev
 	$(BIN)/lint-imports
 
 fast: .venv/.dev
-	$(BIN)/python -m pytest -m 'not system and not slow'
+	$(SIDE_BY_SIDE) -m 'not system and not slow'
 
 system: .venv/.dev
 	$(BIN)/python -m pytest -m 'system or slow'
