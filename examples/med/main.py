@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,6 +48,10 @@ def watch(task: str, event: Event) -> None:
         say(f"{task} {event.plan.cycle:>2}: {shares}")
 
 
+def amount(text: str) -> Decimal:
+    return money(float(text))
+
+
 async def train(fleet: SimulatedFleet, path: Path, rules: Rules, shared: dict[str, Any]) -> None:
     """Two tasks at once, a third one while they run; then what came of them."""
     async with Manager.opened(fleet, path, rules, listen=watch) as manager:
@@ -58,7 +63,8 @@ async def train(fleet: SimulatedFleet, path: Path, rules: Rules, shared: dict[st
 
         def row(task: TaskView) -> dict[str, str]:
             entries = [one for one in manager.ledger.entries() if one.task == task.name]
-            return {"task": task.name, "state": task.state, "accuracy": f"{task.accuracy:.3f}"} | {
+            accuracy = "-" if task.accuracy is None else f"{task.accuracy:.3f}"
+            return {"task": task.name, "state": task.state, "accuracy": accuracy} | {
                 kind: str(summed(one.amount for one in entries if one.kind == kind))
                 for kind in ("reserved", "paid", "released")
             }
@@ -71,10 +77,10 @@ def main() -> None:
     """Set the world up and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cycles", type=int, default=12)
-    parser.add_argument("--budget", type=float, default=70.0)
+    parser.add_argument("--budget", type=amount, default=money(70))
     given = parser.parse_args()
     prices = {name: money(price) for name, price in PRICES.items()}
-    rules = Rules(budget=money(given.budget), prices=prices, replan_every=5)
+    rules = Rules(budget=given.budget, prices=prices, replan_every=5)
     shared = {"dataset": "digits", "shard_samples": 32, "cycles": given.cycles, "seed": SEED}
     habits = {name: heated(stream(SEED, "habits", name)) for name in DEVICES}
     world = axon.testbed.simulated(DEVICES, seed=SEED, activity=habits)

@@ -171,6 +171,7 @@ def test_prices_are_of_one_device_or_of_all() -> None:
         (("--budget", "-1"), "amount of money"),
         (("--budget", "nan"), "amount of money"),
         (("--budget", "9", "--price", "x"), "--price takes a number"),
+        (("--budget", "9", "--price", "nosuch=1"), "price for nosuch"),
         (("--budget", "9", "--world", "elsewhere"), "no world is called 'elsewhere'"),
         (("--budget", "9", "--devices", "no-such"), "no-such"),
         (("--budget", "9", "--hosts", "192.0.2.1"), "needs a key"),

@@ -9,9 +9,10 @@ import pytest
 
 from axon.allocation.med import Infeasible, LearnerState
 from axon.devices.states import StateEstimate
+from axon.errors import ConfigurationError
 from axon.jobs.knowledge import Answers, Knowledge
 from axon.jobs.ledger import Promise, money, summed, total
-from axon.jobs.planner import Planner
+from axon.jobs.planner import Others, Planner
 from axon.jobs.standing import Rules
 from axon.jobs.submission import Work
 from axon.rounds.survey import Finding
@@ -124,25 +125,27 @@ def test_what_is_impossible_is_refused_with_what_would_do() -> None:
     given = {"d1": rates(1.0, "a", "b"), "d2": rates(1.0, "a", "b")}
     chosen = planner(given, budget=money(8))
     names = ["d1", "d2"]
-    answer = chosen.admit(work("a", shards=8, deadline_s=2.0), [], names, asked=True)
+    answer = chosen.admit(work("a", shards=8, deadline_s=2.0), Others(), names, asked=True)
     assert answer.verdict == "refused"
     assert "a deadline of 'a' of at least" in answer.reason
     with pytest.raises(Infeasible) as problem:
         chosen.check([work("a", shards=8, deadline_s=2.0)], names, money(8))
     enough_s = problem.value.remedies[0].value
     enough = work("a", shards=8, deadline_s=enough_s)
-    assert chosen.admit(enough, [], names, asked=True).verdict == "admitted"
-    answer = chosen.admit(work("a", shards=9, deadline_s=60.0), [], names, asked=True)
+    assert chosen.admit(enough, Others(), names, asked=True).verdict == "admitted"
+    answer = chosen.admit(work("a", shards=9, deadline_s=60.0), Others(), names, asked=True)
     assert (answer.verdict, "a budget of at least 9" in answer.reason) == ("refused", True)
 
 
 def test_what_does_not_fit_beside_the_others_waits() -> None:
     given = {name: rates(1.0, "a", "b", "c") for name in ("d1", "d2")}
     chosen, others = planner(given), [work("a"), work("b")]
-    answer = chosen.admit(work("c"), others, ["d1", "d2"], asked=True)
+    answer = chosen.admit(work("c"), Others(running=others), ["d1", "d2"], asked=True)
     assert answer.verdict == "waiting"
     assert "beside what runs: 3 tasks need a learner each" in answer.reason
-    answer = planner({}).admit(work("c"), [], ["d1"], asked=False)
+    answer = chosen.admit(work("c"), Others(waiting=others), ["d1", "d2"], asked=True)
+    assert "behind what waits: 3 tasks need a learner each" in answer.reason
+    answer = planner({}).admit(work("c"), Others(), ["d1"], asked=False)
     assert (answer.verdict, answer.reason) == (
         "waiting",
         "learners benchmark themselves on it first",
@@ -154,6 +157,9 @@ def test_rules_are_exact_about_money() -> None:
     promised = {"d1": Promise(shards=3, price=rules.price_of("d1"))}
     assert summed([total(promised)]) == rules.budget
     assert rules.price_of("stranger") == 2
+    rules.check_priced(["d1", "d2"])
+    with pytest.raises(ConfigurationError, match=r"price for d1, .* \(its devices are d2, d3\)"):
+        rules.check_priced(["d3", "d2"])
     for wrong in ({"least_shards": -1}, {"replan_every": 0}, {"time_limit_s": 0.0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Rules(budget=money(1), **wrong)

@@ -47,6 +47,21 @@ def test_answers_are_words_and_numbers(tmp_path: Path) -> None:
     assert (listed["budget"], listed["sitting"]) == ("20", {})
 
 
+def test_what_is_no_task_and_no_name_is_refused_in_words(tmp_path: Path) -> None:
+    async def main(fleet: SimulatedFleet) -> list[dict[str, Any]]:
+        async with Manager.opened(fleet, tmp_path / "jobs", RULES, make=make) as manager:
+            service = TasksService(Direct(manager))
+            tables: list[Any] = [None, [1], "a"]
+            names: list[Any] = [{}, [], None]
+            told = [await service.submit(table) for table in tables]
+            return told + [await service.cancel(name) for name in names]
+
+    told = simulated(devices(2), seed=7, trainer=sum_up).run(main)
+    assert {one["verdict"] for one in told} == {"refused"}
+    assert "a task is a table of settings, got [1]" in told[1]["reason"]
+    assert told[3]["reason"] == "a task is cancelled by its name, got {}"
+
+
 def test_the_gate_leads_into_virtual_time(tmp_path: Path) -> None:
     """A thread asks as a requester would; while nothing runs, virtual time stands still."""
     gate = Gate()

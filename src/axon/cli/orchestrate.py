@@ -143,12 +143,14 @@ def orchestrate(
     # Late, because all of it together takes seconds to import.
     from axon.cli.opening import Opening
     from axon.cli.recipes import Surroundings
-    from axon.recipes.worlds import world_of
+    from axon.recipes.worlds import devices_of, world_of
     from axon.testbed.simulation import Simulated
 
     rules, recipe = manager.rules(), fleet.recipe(context)
     around = Surroundings(key=service.key, tls=service.tls, insecure=service.insecure)
     world = world_of(recipe, around.hosting(recipe))
+    if recipe.world != "deployed":  # Who is there is known only of the other worlds.
+        rules.check_priced(devices_of(recipe))
     opening = Opening(manager.store, rules, service.serve_options())
     if isinstance(world, Simulated):
         world.run(opening.in_virtual_time)

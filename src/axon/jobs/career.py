@@ -98,7 +98,7 @@ class Career:
         except AxonError as error:
             self.end("failed", str(error))
         else:
-            self.end("done")
+            self.end("done", self._shortfall())
 
     def end(self, state: State, reason: str = "") -> None:
         """Let go of the learners and the money."""
@@ -117,6 +117,14 @@ class Career:
         desk.change()
         desk.keep([task])
         desk.bell.ring()
+
+    def _shortfall(self) -> str:
+        """What is to be said of a task that has trained less than it was to."""
+        task = self._task
+        wanted, trained = task.standing.work.shards * task.cycle, self._desk.ledger.paid(task.name)
+        if trained >= wanted:
+            return ""
+        return f"trained {trained} of {wanted} shards in {task.cycle} cycles"
 
     async def _cycles(self) -> bool:
         """Run cycles until there are none left; False where one brought nothing."""

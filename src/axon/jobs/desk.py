@@ -168,6 +168,9 @@ class Desk:
         async with self._looking:
             here = await self.fleet.roster()
         cycles = self.affairs.cycles
+        if not self.running:
+            # No cycle would count their time down, and a task may wait for the very ones.
+            self._missing = {name: (times, 0) for name, (times, _) in self._missing.items()}
         missing = {name for name, (_, until) in self._missing.items() if until > cycles}
         # Where all are missing they are tried all the same: no cycle would ever end otherwise.
         available = tuple(name for name in here if name not in missing) or tuple(here)

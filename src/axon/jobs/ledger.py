@@ -144,6 +144,11 @@ class Ledger:
         """What was paid, for one task or for all."""
         return summed(self._spent.values()) if task is None else self._spent.get(task, ZERO)
 
+    def paid(self, task: str) -> int:
+        """The shards of a task that were paid for, in all its cycles."""
+        cycles = [kept for (name, _), kept in self._settled.items() if name == task]
+        return sum(shards for kept in cycles for _, _, shards in kept)
+
     def entries(self) -> list[Entry]:
         """Every line, in the order of tasks, cycles and learners, never of who was first."""
         lines: list[Entry] = []

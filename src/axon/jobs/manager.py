@@ -136,6 +136,8 @@ class Manager:
 
     async def cancel(self, name: str) -> None:
         """End a task now; its cycle under way is called off, and those before it stay."""
+        if not isinstance(name, str):
+            raise ConfigurationError(f"a task is cancelled by its name, got {name!r:.100}")
         desk, task = self._desk, self._desk.tasks.get(name)
         if task is None:
             known = ", ".join(desk.tasks) or "none"
@@ -210,7 +212,7 @@ class Manager:
             desk.tasks[standing.name] = Live(standing)
         self._read_again()
         desk.affairs = kept
-        self._restore()
+        self._take_rules(self._restore())
         await self._prepare_again()
         self._check_budget()
         for task in sorted(desk.running, key=_when):
@@ -242,11 +244,21 @@ class Manager:
         for _, task, record in sorted(found, key=lambda each: each[0]):
             desk.heard(task, record)
 
-    def _restore(self) -> None:
-        """Give the world back what it has to remember, and the clock its time."""
+    def _take_rules(self, latest_s: float) -> None:
+        """Other rules than before are a change, from when the last thing happened on."""
+        desk = self._desk
+        if desk.tasks and desk.affairs.rules != desk.rules:
+            desk.change()
+            # The plan that was being made is one by the old rules.
+            desk.affairs = replace(desk.affairs, changed_s=latest_s, planning=None)
+        desk.affairs = replace(desk.affairs, rules=desk.rules)
+
+    def _restore(self) -> float:
+        """Give the world back what it has to remember, and the clock its time; tells the latest."""
         desk = self._desk
         kept = []
-        latest_s = desk.affairs.changed_s
+        planning = desk.affairs.planning
+        latest_s = max(desk.affairs.changed_s, 0.0 if planning is None else planning.at_s)
         for task in desk.tasks.values():
             standing = task.standing
             saved = None if task.has_ended else desk.store.latest(task.name)
@@ -259,6 +271,7 @@ class Manager:
         if self._patient:
             # Real time goes on by itself, and nobody waits for what is past.
             desk.shift_s = latest_s - asyncio.get_running_loop().time()
+        return latest_s
 
     def _check_budget(self) -> None:
         """Where there is less money than before, the last tasks have to be planned anew."""

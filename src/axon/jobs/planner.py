@@ -28,6 +28,14 @@ class Deal:
 
 
 @dataclass(frozen=True, slots=True)
+class Others:
+    """The tasks beside which one comes."""
+
+    running: Sequence[Work] = ()
+    waiting: Sequence[Work] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Planner:
     """Plans some tasks on some learners within an amount of money."""
 
@@ -67,7 +75,7 @@ class Planner:
         return known, sitting
 
     def admit(
-        self, task: Work, others: Sequence[Work], learners: Sequence[str], *, asked: bool
+        self, task: Work, others: Others, learners: Sequence[str], *, asked: bool
     ) -> Admission:
         """Whether a task can be done beside the others; `asked` says that all learners were.
 
@@ -82,10 +90,13 @@ class Planner:
                 return Admission(verdict="refused", reason=str(problem))
             reason = "learners benchmark themselves on it first"
             return Admission(verdict="waiting", reason=reason)
-        try:
-            self.check([*others, task], learners, budget)
-        except Infeasible as problem:
-            return Admission(verdict="waiting", reason=f"beside what runs: {problem}")
+        ahead = list(others.running)
+        for more, where in ((), "beside what runs"), (others.waiting, "behind what waits"):
+            ahead += more
+            try:
+                self.check([*ahead, task], learners, budget)
+            except Infeasible as problem:
+                return Admission(verdict="waiting", reason=f"{where}: {problem}")
         return Admission(verdict="admitted")
 
     def _shares(

@@ -16,8 +16,8 @@ from axon.jobs.desk import Desk, Live
 from axon.jobs.inquiry import Inquiry
 from axon.jobs.knowledge import Answers
 from axon.jobs.ledger import difference, summed, total
-from axon.jobs.planner import Deal, Planner
-from axon.jobs.standing import Admission, Planning, Shares, State
+from axon.jobs.planner import Deal, Others, Planner
+from axon.jobs.standing import Admission, Planning, Shares
 from axon.jobs.submission import Work
 
 
@@ -37,7 +37,10 @@ class Replanner:
         """Whether a task could be done beside those that run or wait."""
         desk = self._desk
         available = await desk.look()
-        others = [task.standing.work for task in (*desk.running, *desk.waiting)]
+        others = Others(
+            running=[task.standing.work for task in desk.running],
+            waiting=[task.standing.work for task in desk.waiting],
+        )
         asked = self._inquiry.is_over(work, available)
         return await desk.fleet.aside(self._planner.admit, work, others, available, asked=asked)
 
@@ -73,7 +76,7 @@ class Replanner:
                 free = self._free(resting)
                 found = await self._inquiry.ask([*resting, *waiting], free, begun)
                 deal = await self._deal(resting, waiting, free)
-                apart = len(resting) < len(desk.running)
+                apart = any(task not in resting for task in desk.running)
                 self._adopt(deal, resting, waiting, begun.version, found)
                 # Whoever was not placed with all tasks together will not be by waiting for it.
                 holding = apart and (self._holding or await self._must_hold())
@@ -113,14 +116,19 @@ class Replanner:
     ) -> Deal | None:
         """The plan of those who rest and of as many who wait as fit; None changes nothing."""
         deal: Deal | None = None
-        placed = list(resting)
+        placed, left = list(resting), list(waiting)
         if resting:
             found = await self._planned(placed, free)
             if isinstance(found, Infeasible):
-                self._go_on(resting, found)
-                return None
-            deal = found
-        for task in waiting:
+                kept, lacking = self._go_on(resting, found)
+                free = [name for name in free if name not in kept]
+                placed, left = [], [*lacking, *left]
+            else:
+                deal = found
+        for task in left:
+            placed = [one for one in placed if not one.has_ended]  # Cancelled meanwhile.
+            if task.has_ended:
+                continue
             found = await self._planned([*placed, task], free)
             if isinstance(found, Infeasible):
                 self._put_off(task, found)
@@ -141,28 +149,56 @@ class Replanner:
         except Infeasible as problem:
             return problem
 
-    def _go_on(self, resting: Sequence[Live], problem: Infeasible) -> None:
-        """Those who run keep what they have, without the learners that are gone."""
-        available = self._desk.affairs.available
+    def _go_on(
+        self, resting: Sequence[Live], problem: Infeasible
+    ) -> tuple[set[str], Sequence[Live]]:
+        """Those whose learners are all there keep them; tells whom they keep, and who lacks some.
+
+        A part of the shares would train a part of the data, and nobody would know.
+        """
+        kept: set[str] = set()
+        lacking: list[Live] = []
         for task in resting:
-            task.shares = {name: one for name, one in task.shares.items() if name in available}
-            state: State = "running" if task.shares else "waiting"
-            reason = f"planned as before: {problem}" if task.shares else str(problem)
-            task.standing = replace(task.standing, state=state, reason=reason)
+            if task.has_ended:
+                continue
+            if self._is_whole(task):
+                kept |= set(task.shares)
+                task.standing = replace(task.standing, reason=f"planned as before: {problem}")
+            else:
+                task.shares = {}
+                task.standing = replace(task.standing, seen=-1)
+                lacking.append(task)
+        return kept, lacking
+
+    def _is_whole(self, task: Live) -> bool:
+        """Whether its shares are all of its shards, on learners that are there."""
+        dealt = sum(promise.shards for promise in task.shares.values())
+        here = set(task.shares) <= set(self._desk.affairs.available)
+        return here and dealt == task.standing.work.shards
 
     def _put_off(self, task: Live, problem: Infeasible) -> None:
+        """Let a task wait, with the reason, unless it has ended while it was planned."""
+        if task.has_ended:
+            return
         running = {other.name for other in self._desk.running if other.resting}
         version, standing = self._desk.affairs.version, task.standing
         tried = running | (set(standing.tried) if standing.seen == version else set())
-        task.standing = replace(standing, reason=str(problem), tried=tuple(sorted(tried)))
+        task.shares = {}
+        task.standing = replace(
+            standing, state="waiting", reason=str(problem), tried=tuple(sorted(tried))
+        )
 
     async def _refuse_hopeless(self, task: Live) -> None:
-        """End a task that could not be done though it had all learners and all money for itself."""
+        """End a task that could not be done though it had all learners and all money for itself.
+
+        One that has trained before waits for better times: they have been.
+        """
         desk, work = self._desk, task.standing.work
         available = desk.affairs.available
-        if task.at_work is not None or not self._inquiry.is_over(work, available):
+        has_trained = task.at_work is not None or task.record is not None
+        if has_trained or not self._inquiry.is_over(work, available):
             return
-        alone = await desk.fleet.aside(self._planner.admit, work, [], available, asked=True)
+        alone = await desk.fleet.aside(self._planner.admit, work, Others(), available, asked=True)
         if alone.verdict == "refused" and task.is_waiting:
             task.standing = replace(task.standing, state="failed", reason=alone.reason)
 

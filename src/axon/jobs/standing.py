@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
+from axon.errors import ConfigurationError
 from axon.jobs.ledger import Promise, money
 from axon.jobs.submission import Submission, Work
 from axon.values import check_positive, check_whole
@@ -58,6 +59,15 @@ class Rules:
             check_whole("replan_every", self.replan_every, least=1)
         check_positive("time_limit_s", self.time_limit_s)
 
+    def check_priced(self, learners: Collection[str]) -> None:
+        """Raise for a price of a learner that is none of these, of which there are no others."""
+        unknown = sorted(set(self.prices) - set(learners))
+        if unknown:
+            raise ConfigurationError(
+                f"there is a price for {', '.join(unknown)}, which the fleet does not have",
+                hint=f"its devices are {', '.join(sorted(learners))}",
+            )
+
     def price_of(self, learner: str) -> Decimal:
         """What that learner asks for a shard."""
         return self.prices.get(learner, self.price)
@@ -85,7 +95,7 @@ class Standing:
     arrived_s: float
     state: State = "waiting"
     reason: str = ""
-    """Why it waits, or why it failed."""
+    """Why it waits, why it failed, or what is to be said of it though it is done."""
     zero_s: float = 0.0
     """The manager's time at which the clock of its records stood at 0."""
     seen: int = -1
@@ -140,6 +150,8 @@ class Affairs:
     """Whether all tasks wait at their boundaries to be planned together."""
     planning: Planning | None = None
     """The plan that is being made, for which learners may be benchmarking themselves."""
+    rules: Rules | None = None
+    """What was planned by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

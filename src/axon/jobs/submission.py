@@ -119,6 +119,10 @@ class Prepared:
 
 def submission_from(table: Mapping[str, Any]) -> Submission:
     """From a table of JSON, as it comes over the network; a wrong entry is named."""
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(
+            f"a task is a table of settings, got {table!r:.100}", hint="for example {'name': 'a'}"
+        )
     known = {item.name for item in fields(Submission)}
     unknown = sorted(set(map(str, table)) - known)
     if unknown:

@@ -79,7 +79,7 @@ def brute_force(problem: MedProblem) -> float:
         choices = [_ways(problem, owners, number) for number in range(len(problem.tasks))]
         for ways in itertools.product(*choices):
             cost = sum(way[1] for way in ways)
-            if cost <= problem.budget * (1 + 1e-9):
+            if cost <= problem.budget * (1 + 1e-14):
                 best = min(best, sum(way[0] for way in ways))
     return best
 
@@ -123,7 +123,8 @@ def check_plan(problem: MedProblem, plan: MedPlan) -> None:
         assert math.isclose(longest, plan.delays[what.name], rel_tol=1e-9)
         assert plan.delays[what.name] <= what.deadline_s
         cost += sum(by_name[name].price * count for name, count in shares.items())
-    assert cost <= problem.budget * (1 + 2e-9) + 1e-9
+    assert cost <= problem.budget * (1 + 1e-14)  # The sum here is of floats.
+    assert plan.cost <= problem.budget
     assert math.isclose(cost, plan.cost, rel_tol=1e-9, abs_tol=1e-9)
     assert math.isclose(plan.objective, sum(plan.delays.values()), rel_tol=1e-12)
     assert 0 <= plan.lower_bound <= plan.objective

@@ -11,6 +11,7 @@ import pytest
 from axon.allocation.med import LearnerState, MedLearner, MedProblem, MedTask
 from axon.allocation.med.delays import Terms
 from axon.allocation.med.settled import settle
+from axon.errors import ConfigurationError
 from tests.allocation.med.problems import drawn, learner, task
 
 
@@ -106,3 +107,42 @@ def test_few_of_very_many_delays_are_written_down() -> None:
     points = terms.breakpoints(0, np.array([0]), 0.0, 1e7, most=100)
     assert len(points) == 100
     assert np.all(np.diff(points) > 0)
+
+
+def _one(state: LearnerState, price: float = 1.0, deadline_s: float = 9.0) -> MedProblem:
+    what = MedTask("a", 5, deadline_s, model_bytes=1e9, shard_bytes=0.0)
+    return MedProblem([what], [MedLearner("w", price, [state])], 99.0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "field"),
+    [
+        (_one(LearnerState(1.0, 1e-305, {"a": 1.0})), "delay of 'w' for all shards of 'a'.* inf"),
+        (_one(LearnerState(1.0, 1e9, {"a": 1e-310})), "delay of 'w' for a shard of 'a'.* inf"),
+        (_one(LearnerState(1.0, 1e9, {"a": 1e300})), "delay of 'w' for a shard of 'a'.* 1e-300"),
+        (_one(LearnerState(1.0, 1e9, {"a": 1.0}), price=1e308), "price of 'w'"),
+        (_one(LearnerState(1.0, 1e9, {"a": 1.0}), price=1e-300), "price of 'w'"),
+        (_one(LearnerState(1.0, 1e9, {"a": 1.0}), deadline_s=1e-300), "deadline_s of 'a'"),
+    ],
+)
+def test_what_cannot_be_reckoned_with_is_refused(problem: MedProblem, field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        Terms.of(problem)
+
+
+def test_a_state_that_never_is_counts_for_nothing() -> None:
+    states = [LearnerState(1.0, 1.0, {"a": 2.0}), LearnerState(0.0, 1e-310, {"a": 1e-310})]
+    what = MedTask("a", 5, 99.0, model_bytes=1.0, shard_bytes=1.0)
+    terms = Terms.of(MedProblem([what], [MedLearner("w", 1.0, states)], 9.0))
+    assert (terms.fixed_s[0, 0], terms.each_s[0, 0]) == (2.0, 1.5)
+
+
+@pytest.mark.parametrize(("price", "shards", "budget"), [(0.1, 3, 0.3), (1.1, 3, 3.3), (0.0, 3, 0)])
+def test_money_is_exact_in_the_decimals_that_are_written(
+    price: float, shards: int, budget: float
+) -> None:
+    terms = Terms.of(MedProblem([task("a", shards)], [learner("w", price, {"a": 1.0})], budget))
+    assert terms.affords(np.array([[shards]]))
+    if budget:
+        less = terms.changed(budget=math.nextafter(budget, 0))
+        assert not less.affords(np.array([[shards]]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -229,3 +230,13 @@ def test_with_many_learners_a_budget_alone_may_be_enough() -> None:
     assert reason.constraints == ("budget",)
     enough = _relaxed(small, reason.remedies[0])
     check_plan(enough, allocate(enough, time_limit_s=20.0))
+
+
+def test_very_many_shards_are_explained_as_quickly() -> None:
+    who = [learner(f"w{number}", 1.0, {"a": 1.4 - 0.02 * number}) for number in range(5)]
+    problem = MedProblem([task("a", 3 * 10**7, deadline_s=10.0)], who, 1e12)
+    began = time.monotonic()
+    reason = _reason(problem)
+    assert time.monotonic() - began < 5.0
+    assert reason.constraints == ("deadline",)
+    _is_least(problem, reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
@@ -43,6 +44,16 @@ def state(probability: float = 1.0, link: float = 1.0, rate: float = 1.0) -> Lea
         (lambda: MedProblem([task("a", 1)], [learner("w", 1.0, {"a": 1.0})], -1.0), "budget"),
         (lambda: MedProblem([task("a", 1)], [learner("w", 1.0, {"a": 1.0})], math.nan), "budget"),
         (lambda: MedProblem([task("a", 1)], [learner("w", 1.0, {"a": 1.0})], 1.0, -1), "least"),
+        (lambda: MedProblem([task("a", 1)], [learner("w", 1.0, {"a": 1.0})], 1.0, 10**30), "least"),
+        (lambda: task("a", 10**9 + 1), "shards of 'a' must be at most 1,000,000,000"),
+        (lambda: MedTask("a", 1, 1.0, 1.0, 1.0, passes=10**30), "passes of 'a'"),
+        (lambda: LearnerState(1.0, 1.0, cast(Any, None)), "shards_per_s"),
+        (lambda: LearnerState(1.0, 1.0, cast(Any, [1.0])), "shards_per_s"),
+        (lambda: MedLearner("w", 1.0, cast(Any, None)), "states of 'w'"),
+        (lambda: MedLearner("w", 1.0, cast(Any, [{}])), "states of 'w'"),
+        (lambda: MedProblem(cast(Any, None), [learner("w", 1.0, {"a": 1.0})], 1.0), "tasks"),
+        (lambda: MedProblem(cast(Any, "a"), [learner("w", 1.0, {"a": 1.0})], 1.0), "tasks"),
+        (lambda: MedProblem([task("a", 1)], cast(Any, ["w"]), 1.0), "learners"),
     ],
 )
 def test_refused(make: Callable[[], object], field: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,8 @@ from axon.allocation.med import (
 )
 from axon.allocation.med.delays import Terms
 from axon.allocation.med.search import Search
+from axon.allocation.med.settled import Settled
+from axon.allocation.med.subsets import Proof, prove
 from axon.errors import ConfigurationError
 from tests.allocation.med.problems import brute_force, check_plan, delay, drawn, learner, task
 
@@ -226,3 +229,69 @@ def test_limits_stay_as_they_are() -> None:
     problem = replace(_moody(), budget=12.5, least_shards=2)
     sure = believed(problem, {"steady": 0, "moody": 0})
     assert (sure.budget, sure.least_shards, sure.tasks) == (12.5, 2, problem.tasks)
+
+
+@pytest.mark.parametrize("seed", ["x", 1.5, None, True, -1])
+def test_a_seed_is_a_whole_number(seed: Any) -> None:
+    with pytest.raises(ConfigurationError, match="seed"):
+        allocate(_moody(), seed=seed)
+
+
+def test_only_a_problem_is_solved() -> None:
+    with pytest.raises(ConfigurationError, match="problem must be a MedProblem"):
+        allocate(cast(Any, {"tasks": []}))
+
+
+@pytest.mark.parametrize("place", ["0", 0.0, False])
+def test_a_state_is_a_place(place: Any) -> None:
+    with pytest.raises(ConfigurationError, match="'moody' must be a whole number"):
+        believed(_moody(), {"steady": 0, "moody": place})
+
+
+def test_a_budget_is_not_exceeded_by_anything() -> None:
+    who = [learner("w", 1.0, {"a": 1e-3}), learner("v", 1.0, {"a": 1e-3})]
+    problem = MedProblem([task("a", 10**9, deadline_s=1e9)], who, 1e9)
+    assert allocate(problem).cost == 1e9
+    with pytest.raises(Infeasible) as caught:
+        allocate(replace(problem, budget=1e9 - 0.5))
+    assert [remedy.value for remedy in caught.value.remedies] == [1e9]
+
+
+def test_the_budget_that_it_would_take_is_exactly_enough() -> None:
+    who = [learner("w", 0.1 + 1e-17, {"a": 1.0}), learner("v", 1 / 3, {"a": 1.0})]
+    problem = MedProblem([task("a", 31)], who, 0.1)
+    with pytest.raises(Infeasible) as caught:
+        allocate(problem)
+    needed = caught.value.remedies[0].value
+    assert allocate(replace(problem, budget=needed)).cost == pytest.approx(needed)
+    with pytest.raises(Infeasible):
+        allocate(replace(problem, budget=math.nextafter(needed, 0)))
+
+
+def test_a_proof_that_has_no_time_leaves_a_searched_plan_and_the_better_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = drawn(8, learners=7, tasks=3, most_shards=15, least=0)
+    wide = [replace(each, deadline_s=99.0) for each in problem.tasks]
+    tight = replace(problem, tasks=wide, budget=0.45 * sum(each.shards for each in wide))
+    best = allocate(tight, time_limit_s=30.0)
+    assert best.proven
+    monkeypatch.setattr("axon.allocation.med.solve._QUICK", 0)
+    late = prove(Terms.of(tight), settled_of(tight), lambda: True)
+    assert late is not None
+    monkeypatch.setattr(
+        "axon.allocation.med.solve.prove", lambda terms, found, _: Proof(found, late.bound, False)
+    )
+    monkeypatch.setattr("axon.allocation.med.solve.KICKS", 4)
+    plan = allocate(tight, time_limit_s=30.0)
+    check_plan(tight, plan)
+    assert plan.limit_reached
+    assert late.bound < plan.lower_bound <= best.objective
+    assert plan.objective <= 1.02 * best.objective
+
+
+def settled_of(problem: MedProblem) -> Settled:
+    search = Search(Terms.of(problem), 0)
+    search.run(4, lambda: False)
+    assert search.best is not None
+    return search.best

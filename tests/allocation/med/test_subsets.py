@@ -11,7 +11,16 @@ import pytest
 from axon.allocation.med import allocate
 from axon.allocation.med.delays import Terms
 from axon.allocation.med.settled import Settled, settle
-from axon.allocation.med.subsets import Groups, chained, closed, combined, divide, prove
+from axon.allocation.med.subsets import (
+    Groups,
+    chained,
+    closed,
+    combined,
+    divide,
+    prove,
+    roughly,
+    thriftiest,
+)
 from axon.seeds import stream
 from tests.allocation.med.problems import drawn
 
@@ -110,3 +119,13 @@ def test_ten_learners_are_proven_in_time(tasks: int) -> None:
         plan = allocate(replace(problem, tasks=wide, budget=money), time_limit_s=20.0)
         assert plan.proven
         assert not plan.limit_reached
+
+
+def test_a_rough_plan_is_better_than_the_cheapest() -> None:
+    terms = _tight()
+    first = thriftiest(Groups(terms), terms.deadline_s)
+    assert first is not None
+    assert roughly(terms, first, lambda: True) is first
+    found = roughly(terms, first, lambda: False)
+    assert found.objective < first.objective
+    assert terms.affords(found.shards)

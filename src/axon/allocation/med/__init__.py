@@ -20,14 +20,14 @@ the budget. Where the text leaves a choice, this is what was chosen:
   impossible. With D_l = 0 learners may stay idle.
 - The iterations of Table 4.1 multiply the time for training: `passes`.
 - Eq. 4.4b is not strict: a delay equal to the deadline is within it.
-- A sum of prices may exceed the budget by a part of 1e-9, for rounding.
+- Eq. 4.4d has no slack: prices and budget are the decimals written, and their sums are exact.
 
 problem     the nouns: what is asked and what is answered
 delays      what follows once it is known who serves a task
 settled     an assignment made into a plan, exactly: one budget over several tasks
 grid        the value of many changes at once
 search      who serves what, by local search
-subsets     who serves what, proven, for up to 12 learners
+subsets     who serves what, proven where the time is enough, for up to 12 learners
 bounds      a bound below every plan, for more
 explain     why there is no plan, and the least that would change that
 solve       `allocate`; MMTT-Ideal and MMTT-Uncertain

@@ -13,20 +13,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from axon.allocation.med.problem import MedLearner, MedProblem, MedTask
+from axon.errors import ConfigurationError
 
 Reals: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 Possible: TypeAlias = Callable[[int, Counts], NDArray[np.bool_]]
 """Of a task and rows of what its members can do: whether they can do it."""
 
-SPENDING_SLACK = 1e-9
-"""Prices are sums of floats: as a part of the budget, how much of an overdraft is rounding."""
+ROUNDING = 1e-12
+"""As a part of it, how far off a sum of prices may be that is reckoned in floats."""
+_SMALL, _LARGE = 1e-15, 1e15
+"""Between these, in seconds and in money, no sum or quotient of what follows overflows."""
+_ENDLESS = 10 * _LARGE
+"""More than any delay or cost can be."""
+_LISTED = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,17 +56,19 @@ class Terms:
         tasks = sorted(problem.tasks, key=_task_key)
         learners = sorted(problem.learners, key=lambda learner: _learner_key(tasks, learner))
         terms = np.array([[_expected(task, each) for each in learners] for task in tasks])
-        return cls(
+        made = cls(
             tasks=tuple(task.name for task in tasks),
             learners=tuple(learner.name for learner in learners),
             fixed_s=np.ascontiguousarray(terms[:, :, 0]),
             each_s=np.ascontiguousarray(terms[:, :, 1]),
             price=np.array([learner.price for learner in learners], float),
             shards=tuple(task.shards for task in tasks),
-            deadline_s=np.array([task.deadline_s for task in tasks], float),
-            budget=float(problem.budget),
+            deadline_s=np.minimum([task.deadline_s for task in tasks], _ENDLESS),
+            budget=min(float(problem.budget), _ENDLESS),
             least=problem.least_shards,
         )
+        _check_ranges(made)
+        return made
 
     @property
     def everyone(self) -> Counts:
@@ -78,8 +87,42 @@ class Terms:
 
     @property
     def spendable(self) -> float:
-        """The budget, and what rounding may add to a sum of prices."""
-        return self.budget * (1 + SPENDING_SLACK) + 1e-12
+        """The budget, and what rounding may add to a sum of prices: no plan costs more.
+
+        Whether one costs no more than the budget is for `affords` to say.
+        """
+        return self.budget * (1 + ROUNDING)
+
+    @property
+    def surely_spendable(self) -> float:
+        """What is within the budget even where it was rounded down."""
+        return self.budget * (1 - ROUNDING)
+
+    def cost(self, shards: Counts) -> Fraction:
+        """What shards, tasks by learners, cost exactly, the prices being the decimals written."""
+        counts = shards.sum(axis=0).tolist()
+        prices = self.price.tolist()
+        parts = (
+            count * Fraction(repr(price))
+            for count, price in zip(counts, prices, strict=True)
+            if count and price
+        )
+        return sum(parts, Fraction())
+
+    def affords(self, shards: Counts) -> bool:
+        """Whether the shards cost no more than the budget, exactly (Eq. 4.4d).
+
+        Prices and budget are taken for the decimals that they are written as: 3 shards at 0.1 are
+        within 0.3, which the nearest binary numbers are not.
+        """
+        about = float(shards.sum(axis=0) @ self.price)
+        if about > self.spendable or about < self.surely_spendable:
+            return about < self.budget
+        return self.cost(shards) <= Fraction(repr(self.budget))
+
+    def without_limits(self) -> Terms:
+        """The same with more time and money than anything can take."""
+        return self.changed(deadline_s=np.full(len(self.tasks), _ENDLESS), budget=_ENDLESS)
 
     def within(self, task: int, members: Counts, delays: Reals | float) -> Counts:
         """The most shards of each member within each delay: a row a delay, a column a member."""
@@ -148,7 +191,7 @@ class Terms:
                 high = middle
             else:
                 low = middle
-        points = self.breakpoints(task, members, low, high)
+        points = self.breakpoints(task, members, low, high, _LISTED)
         good = possible(task, self.within(task, members, points))
         return float(points[int(np.argmax(good))])
 
@@ -221,15 +264,44 @@ def pareto(delays: Reals, costs: Reals) -> tuple[Reals, Reals]:
 
 def _expected(task: MedTask, learner: MedLearner) -> tuple[float, float]:
     """The expected seconds for the models, there and back, and for each shard of the task."""
-    fixed = math.fsum(
-        state.probability * 2 * task.model_bytes / state.bytes_per_s for state in learner.states
-    )
-    each = math.fsum(
+    # What never happens counts for nothing, even where it would take for ever.
+    states = [state for state in learner.states if state.probability > 0]
+    fixed = [state.probability * 2 * task.model_bytes / state.bytes_per_s for state in states]
+    each = [
         state.probability
         * (task.passes / state.shards_per_s[task.name] + task.shard_bytes / state.bytes_per_s)
-        for state in learner.states
-    )
-    return fixed, each
+        for state in states
+    ]
+    return _sum(fixed), _sum(each)
+
+
+def _sum(parts: list[float]) -> float:
+    """Infinite where it is too large to be exact."""
+    return math.fsum(parts) if max(parts) <= _LARGE else math.inf
+
+
+def _check_ranges(terms: Terms) -> None:
+    """Raise where a delay or a cost is too large or too small to reckon with."""
+    most = np.maximum(np.array(terms.shards), terms.least)[:, None]
+    slowest = terms.fixed_s + terms.each_s * most
+    for task, name in enumerate(terms.tasks):
+        _check_range(f"deadline_s of {name!r}", float(terms.deadline_s[task]), _ENDLESS)
+        for learner, who in enumerate(terms.learners):
+            what = f"the expected delay of {who!r} for"
+            _check_range(f"{what} a shard of {name!r}", float(terms.each_s[task, learner]), _LARGE)
+            _check_range(f"{what} all shards of {name!r}", float(slowest[task, learner]), _LARGE)
+    total = max(sum(terms.shards), terms.least * len(terms.learners))
+    for who, price in zip(terms.learners, terms.price.tolist(), strict=True):
+        if price:
+            _check_range(f"price of {who!r}", price, _LARGE / total)
+
+
+def _check_range(field: str, value: float, most: float) -> None:
+    if not _SMALL <= value <= most:
+        raise ConfigurationError(
+            f"{field} must be between {_SMALL:g} and {most:g}, got {value:g}",
+            hint="use other units, or leave out a learner that is of no use",
+        )
 
 
 def _task_key(task: MedTask) -> tuple[float | str, ...]:

@@ -9,15 +9,19 @@ stands in, and what it finds is enough but perhaps not least.
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
-from axon.allocation.med.delays import Counts, Reals, Terms
+from axon.allocation.med.delays import ROUNDING, Counts, Reals, Terms
 from axon.allocation.med.problem import Infeasible, Remedy
-from axon.allocation.med.settled import cheapest
-from axon.allocation.med.subsets import Groups, chained, least_cost
+from axon.allocation.med.settled import Settled, cheapest
+from axon.allocation.med.subsets import Groups, chained, least_cost, thriftiest
+
+_LISTED = 64
 
 
 def check_learners(terms: Terms) -> None:
@@ -93,16 +97,19 @@ def explain(terms: Terms) -> Infeasible | None:
     """What stands in the way, by all groups of few learners; None where a plan exists."""
     groups = Groups(terms)
     costs = chained(groups.least_costs(terms.deadline_s, range(len(terms.tasks))))[0]
-    budget = float(costs[groups.all])
-    if budget <= terms.spendable:
+    plan = thriftiest(groups, terms.deadline_s)
+    if plan is not None and terms.affords(plan.shards):
         return None
+    if costs[groups.all] <= terms.spendable:
+        # Too dear by less than floats can tell: with a hair less money, all that follows sees it.
+        return explain(terms.changed(budget=terms.budget * (1 - 4 * ROUNDING)))
     remedies = [
         Remedy("deadline", deadline, name)
         for task, name in enumerate(terms.tasks)
         if (deadline := _least_deadline(groups, task)) is not None
     ]
-    if math.isfinite(budget):
-        remedies.append(Remedy("budget", budget))
+    if plan is not None:
+        remedies.append(_budget(terms, plan))
     fewer = _most_least_shards(terms)
     if fewer is not None:
         remedies.append(Remedy("least shards", fewer))
@@ -127,24 +134,59 @@ def _least_deadline(groups: Groups, task: int) -> float | None:
         deadlines = np.full(len(terms.tasks), deadline)
         return bool(np.any(groups.least_costs(deadlines, [task])[0] <= left))
 
-    return _first(_delays(terms, task), possible)
+    span = (float(terms.deadline_s[task]), float(_slowest(terms)[task]))
+    return _first(terms, {task: 1.0}, span, possible)
 
 
-def _delays(terms: Terms, task: int) -> Reals:
-    slowest = float(np.max(terms.fixed_s[task] + terms.each_s[task] * terms.shards[task]))
-    return terms.breakpoints(task, terms.everyone, float(terms.deadline_s[task]), slowest)
+def _slowest(terms: Terms) -> Reals:
+    """By task, the delay after which more time changes nothing."""
+    most = np.maximum(np.array(terms.shards), terms.least)[:, None]
+    slowest: Reals = np.max(terms.fixed_s + terms.each_s * most, axis=1)
+    return slowest
 
 
-def _first(points: Reals, enough: Callable[[float], bool]) -> float | None:
-    """The first of ascending points that is enough, where all after it are too."""
-    low, high = 0, len(points)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(float(points[middle])):
-            high = middle
-        else:
-            low = middle + 1
-    return float(points[low]) if low < len(points) else None
+def _first(
+    terms: Terms,
+    scales: Mapping[int, float],
+    span: tuple[float, float],
+    enough: Callable[[float], bool],
+) -> float | None:
+    """The least factor of some tasks' delays that is enough, where all above it are too.
+
+    Halving leaves few delays at which anything changes, however many shards there are.
+    """
+    low, high = span
+    if high < low or not enough(high):
+        return None
+    while _changes(terms, scales, low, high) > _LISTED:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    listed = [
+        terms.breakpoints(task, terms.everyone, scale * low, scale * high, _LISTED) / scale
+        for task, scale in scales.items()
+    ]
+    points = np.unique(np.clip(np.concatenate([[low, high], *listed]), low, high)).tolist()
+    return float(points[bisect.bisect_left(points, True, key=enough)])
+
+
+def _changes(terms: Terms, scales: Mapping[int, float], low: float, high: float) -> int:
+    """How many delays lie between at which some learner can do one shard more."""
+    caps = [
+        terms.within(task, terms.everyone, np.array([scale * low, scale * high]))
+        for task, scale in scales.items()
+    ]
+    return sum(int((above - below).sum()) for below, above in caps)
+
+
+def _budget(terms: Terms, plan: Settled) -> Remedy:
+    """The least budget that affords a plan: its cost, rounded up where it is no float."""
+    exact = terms.cost(plan.shards)
+    value = float(exact)
+    if Fraction(repr(value)) < exact:
+        value = math.nextafter(value, math.inf)
+    return Remedy("budget", value)
 
 
 def _most_least_shards(terms: Terms) -> int | None:
@@ -154,7 +196,8 @@ def _most_least_shards(terms: Terms) -> int | None:
         groups = Groups(terms.changed(least=least))
         return least_cost(groups, terms.deadline_s)[0] <= terms.spendable
 
-    return _largest(terms.least, possible)
+    roomy = roomiest(terms).least
+    return _largest(min(terms.least, roomy + 1), possible)
 
 
 def roomiest(terms: Terms) -> Terms:
@@ -199,16 +242,17 @@ def _together(terms: Terms) -> Infeasible:
     groups = Groups(roomiest(terms))
     remedies = _fewer(terms, groups.terms)
     tasks = range(len(terms.tasks))
-    longer = [_delays(groups.terms, task) / terms.deadline_s[task] for task in tasks]
-    factors = np.unique(np.concatenate([np.ones(1), *longer]))
-    slowest = least_cost(groups, terms.deadline_s * _up(factors[-1]))[0]
+    longest = max(1.0, float(np.max(_slowest(groups.terms) / terms.deadline_s)))
+    slowest = least_cost(groups, terms.deadline_s * _up(longest))[0]
     limit = terms.spendable if slowest <= terms.spendable else math.inf
 
     def possible(deadlines: Reals) -> bool:
         cost = least_cost(groups, deadlines)[0]
         return math.isfinite(cost) and cost <= limit
 
-    factor = _first(factors, lambda each: possible(terms.deadline_s * _up(each)))
+    scales = dict(enumerate(terms.deadline_s.tolist()))
+    span = (1.0, longest)
+    factor = _first(groups.terms, scales, span, lambda each: possible(terms.deadline_s * _up(each)))
     assert factor is not None
     deadlines = terms.deadline_s * _up(factor)
     for task in tasks:
@@ -219,9 +263,10 @@ def _together(terms: Terms) -> Infeasible:
         for task in tasks
         if deadlines[task] > terms.deadline_s[task]
     ]
-    budget = least_cost(groups, deadlines)[0]
-    if budget > terms.spendable:
-        remedies.append(Remedy("budget", budget))
+    plan = thriftiest(groups, deadlines)
+    assert plan is not None
+    if not terms.affords(plan.shards):
+        remedies.append(_budget(terms, plan))
     reason = obstacle(terms) or f"no plan keeps to {_broken(terms, remedies)}"
     return Infeasible(reason, remedies=remedies, together=True, proven=True)
 
@@ -265,7 +310,7 @@ def enough(terms: Terms, roomy: Terms, groups: Sequence[Counts]) -> Infeasible |
             )
             if delay > deadline
         ),
-        *([Remedy("budget", plan.cost)] if plan.cost > terms.spendable else []),
+        *([] if terms.affords(plan.shards) else [_budget(terms, plan)]),
     ]
     tried = f"no plan was found: all that was tried breaks {_broken(terms, remedies)}"
     return Infeasible(

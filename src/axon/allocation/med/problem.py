@@ -10,6 +10,8 @@ from typing import Literal
 from axon.errors import ConfigurationError
 from axon.values import check_amount, check_positive, check_whole
 
+MOST = 10**9
+"""Of shards, passes and least shards: sums of them over all learners stay exact."""
 Constraint = Literal["deadline", "budget", "least shards", "learners"]
 
 
@@ -27,11 +29,11 @@ class MedTask:
 
     def __post_init__(self) -> None:
         _check_name("a task's name", self.name)
-        check_whole(f"shards of {self.name!r}", self.shards, least=1)
+        _check_count(f"shards of {self.name!r}", self.shards, least=1)
         check_positive(f"deadline_s of {self.name!r}", self.deadline_s)
         check_amount(f"model_bytes of {self.name!r}", self.model_bytes)
         check_amount(f"shard_bytes of {self.name!r}", self.shard_bytes)
-        check_whole(f"passes of {self.name!r}", self.passes, least=1)
+        _check_count(f"passes of {self.name!r}", self.passes, least=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,10 @@ class LearnerState:
     """By the name of the task, for one pass."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shards_per_s, Mapping):
+            raise ConfigurationError(
+                f"shards_per_s must be a rate for each task by its name, got {self.shards_per_s!r}"
+            )
         # A copy, so that the caller's later changes do not change the state.
         object.__setattr__(self, "shards_per_s", dict(self.shards_per_s))
         check_amount("probability", self.probability)
@@ -61,8 +67,9 @@ class MedLearner:
     states: Sequence[LearnerState]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "states", tuple(self.states))
         _check_name("a learner's name", self.name)
+        _check_all(f"states of {self.name!r}", self.states, LearnerState)
+        object.__setattr__(self, "states", tuple(self.states))
         check_amount(f"price of {self.name!r}", self.price)
         total = math.fsum(state.probability for state in self.states)
         if not math.isclose(total, 1.0, abs_tol=1e-9):
@@ -83,10 +90,12 @@ class MedProblem:
     """Every learner serves a task with at least so many shards (D_l); with 0 it may stay idle."""
 
     def __post_init__(self) -> None:
+        _check_all("tasks", self.tasks, MedTask)
+        _check_all("learners", self.learners, MedLearner)
         object.__setattr__(self, "tasks", tuple(self.tasks))
         object.__setattr__(self, "learners", tuple(self.learners))
         check_amount("budget", self.budget)
-        check_whole("least_shards", self.least_shards, least=0)
+        _check_count("least_shards", self.least_shards, least=0)
         _check_distinct("tasks", [task.name for task in self.tasks])
         _check_distinct("learners", [learner.name for learner in self.learners])
         for learner in self.learners:
@@ -179,6 +188,27 @@ class Infeasible(ConfigurationError):
 def _check_name(what: str, name: str) -> None:
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"{what} must be a text of at least one letter, got {name!r}")
+
+
+def _check_count(field: str, value: int, *, least: int) -> None:
+    check_whole(field, value, least=least)
+    if value > MOST:
+        raise ConfigurationError(
+            f"{field} must be at most {MOST:,}, got {value!r:.30}",
+            hint="put more data into each shard",
+        )
+
+
+def _check_all(field: str, values: object, kind: type) -> None:
+    wrong = (
+        [each for each in values if not isinstance(each, kind)]
+        if isinstance(values, Sequence) and not isinstance(values, str)
+        else [values]
+    )
+    if wrong:
+        raise ConfigurationError(
+            f"{field} must be a sequence of {kind.__name__}, got {wrong[0]!r:.60}"
+        )
 
 
 def _check_distinct(field: str, names: Sequence[str]) -> None:

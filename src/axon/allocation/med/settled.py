@@ -49,17 +49,23 @@ def settle(terms: Terms, groups: Sequence[Counts]) -> Settled | None:
     if math.inf in fastest:
         return None
     plan = cheapest(terms, groups, fastest)
-    if plan is not None and plan.cost <= terms.spendable:
+    if plan is not None and terms.affords(plan.shards):
         return plan
     fronts = [
         terms.front(task, group, float(terms.deadline_s[task]), _POINTS)
         for task, group in enumerate(groups)
     ]
-    chosen = split(fronts, terms.spendable)
-    if chosen is None:
-        return None
-    delays = [float(front[0][place]) for front, place in zip(fronts, chosen.points, strict=True)]
-    return cheapest(terms, groups, delays, chosen.multiplier)
+    # What costs more than the budget only by rounding is tried before anything that is slower.
+    for money in (terms.spendable, terms.surely_spendable):
+        chosen = split(fronts, money)
+        if chosen is None:
+            break
+        delays = [float(front[0][at]) for front, at in zip(fronts, chosen.points, strict=True)]
+        plan = cheapest(terms, groups, delays, chosen.multiplier)
+        if plan is not None and terms.affords(plan.shards):
+            return plan
+    plan = cheapest(terms, groups, terms.deadline_s.tolist())
+    return plan if plan is not None and terms.affords(plan.shards) else None
 
 
 def cheapest(

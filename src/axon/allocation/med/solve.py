@@ -20,28 +20,37 @@ from axon.allocation.med.delays import Terms
 from axon.allocation.med.explain import check_learners, enough, explain, obstacle, roomiest
 from axon.allocation.med.problem import MedLearner, MedPlan, MedProblem
 from axon.allocation.med.search import KICKS, Search
-from axon.allocation.med.settled import Settled, cheapest, settle
-from axon.allocation.med.subsets import MOST_LEARNERS, Groups, least_cost, prove
+from axon.allocation.med.settled import Settled, settle
+from axon.allocation.med.subsets import MOST_LEARNERS, Groups, cells, prove, roughly, thriftiest
 from axon.errors import ConfigurationError
-from axon.values import check_positive
+from axon.values import check_positive, check_whole
 
 LateAfter: TypeAlias = Callable[[float], Callable[[], bool]]
 """For a part of the time limit, whether it is over."""
 
-_PROOF_KICKS = 10
+_PROOF_KICKS, _LONG_KICKS = 10, 60
+_QUICK = 1_000_000
 _FIRST, _RESCUED, _BOUND, _SEARCHED, _LAST = 0.1, 0.7, 0.5, 0.85, 0.97
 """By which part of the time a first plan, one where there are few, a bound, the search and a better
 bound are done."""
+_START, _ROUGH, _SOUGHT, _PROVEN = 0.2, 0.4, 0.55, 0.85
+"""With few learners: by which a first plan, a rough one, a search before a long proof, and what
+comes before the last search are done."""
 
 
 def allocate(problem: MedProblem, *, time_limit_s: float = 1.0, seed: int = 0) -> MedPlan:
     """Who trains how many shards of what, so that the expected delays add up to the least.
 
-    With up to 12 learners every assignment is tried, if only by its bound, and the plan is proven
-    to be the best; with more, `gap` says how far from the best it may be. Equal arguments give the
-    equal plan unless `limit_reached`: the limit is wall-clock time. Raises `Infeasible`.
+    With up to 12 learners every assignment is tried, if only by its bound, and where the time is
+    enough the plan is proven to be the best (`proven`); otherwise, and with more learners, `gap`
+    says how far from the best it may be. Equal arguments give the equal plan unless
+    `limit_reached`: the limit is wall-clock time. Raises `Infeasible`, with few learners whatever
+    the limit: finding out why takes seconds with 12 learners and many tasks.
     """
+    if not isinstance(problem, MedProblem):
+        raise ConfigurationError(f"problem must be a MedProblem, got {problem!r:.60}")
     check_positive("time_limit_s", time_limit_s)
+    check_whole("seed", seed, least=0)
     began = time.monotonic()
     terms = Terms.of(problem)
     check_learners(terms)
@@ -57,27 +66,39 @@ def allocate(problem: MedProblem, *, time_limit_s: float = 1.0, seed: int = 0) -
 
 
 def _few(terms: Terms, seed: int, late_after: LateAfter) -> tuple[Settled, float, bool]:
-    """A short search and a proof."""
+    """A short search and a proof; where that takes too long, a longer search from what it found."""
     reason = explain(terms)
     if reason is not None:
         raise reason
     search = Search(terms, seed)
-    search.run(_PROOF_KICKS, late_after(1.0))
-    best = search.best
-    if best is None:
-        # The search is not sure to find a plan where there is hardly one; the cheapest is one.
-        groups = Groups(terms)
-        parts = least_cost(groups, terms.deadline_s)[1]
-        members = [groups.members(part) for part in parts]
-        best = cheapest(terms, members, terms.deadline_s.tolist())
-        assert best is not None
-    proof = prove(terms, best, late_after(1.0))
+    search.run(_PROOF_KICKS, late_after(_START))
+    # The search is not sure to find a plan where there is hardly one; the cheapest is one.
+    best = search.best or thriftiest(Groups(terms), terms.deadline_s)
+    assert best is not None
+    bound, long = 0.0, cells(terms, best) > _QUICK
+    if long:
+        # A better plan leaves less to be tried, and something to show where the time is too short.
+        if search.best is None:
+            search.best = roughly(terms, best, late_after(_ROUGH))
+            _go_on(search, search.best)
+        search.run(_LONG_KICKS, late_after(_SOUGHT))
+        best = search.best
+        bound = lower_bound(terms, best, late_after(_PROVEN)).bound
+    proof = prove(terms, best, late_after(_LAST if long else _PROVEN))
     if proof is not None:
-        return proof.best, proof.bound, proof.done
-    done = search.run(KICKS, late_after(_SEARCHED))
-    best = search.best or best
-    bound = lower_bound(terms, best, late_after(_LAST)).bound
-    return best, bound, done and not late_after(_LAST)()
+        best, bound = proof.best, max(bound, proof.bound)
+        if proof.done or late_after(_SEARCHED)():
+            return best, bound, proof.done
+    search.best = best
+    _go_on(search, best)
+    done = search.run(KICKS, late_after(_SEARCHED)) and proof is None
+    bound = max(bound, lower_bound(terms, search.best, late_after(_LAST)).bound)
+    return search.best, bound, done and not late_after(_LAST)()
+
+
+def _go_on(search: Search, plan: Settled) -> None:
+    """Look about a plan, with what money is worth there."""
+    search.restart((plan.shards > 0).astype(float), plan.multiplier)
 
 
 def _many(terms: Terms, seed: int, late_after: LateAfter) -> tuple[Settled, float, bool]:
@@ -110,8 +131,7 @@ def _rare(terms: Terms, search: Search, seed: int, late_after: LateAfter) -> Set
         if roomy.least == terms.least:
             return search.best
         nearest = [np.flatnonzero(counts) for counts in search.best.shards]
-    free = roomy.changed(deadline_s=np.full(len(terms.tasks), 1e300), budget=1e300)
-    wide = Search(free, seed)
+    wide = Search(roomy.without_limits(), seed)
     wide.run(_PROOF_KICKS, late_after(_SEARCHED))
     found = settle(terms, wide.groups)
     if found is not None:
@@ -140,7 +160,7 @@ def _plan(problem: MedProblem, terms: Terms, found: Settled, bound: float, done:
         delays=delays,
         objective=objective,
         lower_bound=min(bound, objective),
-        cost=found.cost,
+        cost=float(terms.cost(found.shards)),
         limit_reached=not done,
     )
 
@@ -170,7 +190,8 @@ def mmtt_uncertain(
 
 def _certain(learner: MedLearner, states: Mapping[str, int]) -> MedLearner:
     place = states.get(learner.name)
-    if place is None or not 0 <= place < len(learner.states):
+    known = isinstance(place, int) and not isinstance(place, bool)
+    if place is None or not known or not 0 <= place < len(learner.states):
         raise ConfigurationError(
             f"the state of {learner.name!r} must be a whole number from 0 to "
             f"{len(learner.states) - 1}, got {place!r}"

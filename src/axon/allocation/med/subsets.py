@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from axon.allocation.med.delays import Counts, Reals, Terms, pareto
-from axon.allocation.med.settled import Settled, measured, split
+from axon.allocation.med.settled import Front, Settled, Split, cheapest, measured, split
 
 MOST_LEARNERS = 12
 _MOST_CELLS = 8_000_000
+_ROUGH = 32
 _SURE = 1e-10
 """What is better by a smaller part is better by rounding."""
 
@@ -133,6 +134,15 @@ def least_cost(groups: Groups, delays: Reals) -> tuple[float, list[int]]:
     return float(chain[0][groups.all]), divide(values, chain, groups.all)
 
 
+def thriftiest(groups: Groups, delays: Reals) -> Settled | None:
+    """The cheapest shards within given delays, whatever the budget; None where none will do."""
+    cost, parts = least_cost(groups, delays)
+    if not math.isfinite(cost):
+        return None
+    members = [groups.members(part) for part in parts]
+    return cheapest(groups.terms, members, delays.tolist())
+
+
 @dataclass(slots=True, eq=False)
 class Proof:
     """The best plan so far, a bound below all plans, and whether everything was tried."""
@@ -144,20 +154,11 @@ class Proof:
 
 def prove(terms: Terms, best: Settled, late: Callable[[], bool]) -> Proof | None:
     """Search everything that could be better than `best`; None where that is too much to write."""
-    if len(terms.learners) > MOST_LEARNERS:
+    if len(terms.learners) > MOST_LEARNERS or cells(terms, best) > _MOST_CELLS:
         return None
-    everyone = terms.everyone
-    lowest = np.array([terms.quickest(task) for task in range(len(terms.tasks))])
-    highest = np.minimum(terms.deadline_s, best.objective - (lowest.sum() - lowest))
-    spans = list(zip(lowest.tolist(), highest.tolist(), strict=True))
-    count = sum(
-        int((terms.within(task, everyone, high) - terms.within(task, everyone, low)).sum())
-        for task, (low, high) in enumerate(spans)
-    )
-    if (count + len(spans)) << len(terms.learners) > _MOST_CELLS:
-        return None
-    points = [terms.breakpoints(task, everyone, *span) for task, span in enumerate(spans)]
-    proof = Proof(best, float(lowest.sum()), done=False)
+    spans = _spans(terms, best)
+    points = [terms.breakpoints(task, terms.everyone, *span) for task, span in enumerate(spans)]
+    proof = Proof(best, math.fsum(low for low, _ in spans), done=False)
     if any(not len(each) for each in points):
         return Proof(best, best.objective, done=True)
     branching = _Branching(terms, points, proof, late)
@@ -169,6 +170,34 @@ def prove(terms: Terms, best: Settled, late: Callable[[], bool]) -> Proof | None
     return proof
 
 
+def roughly(terms: Terms, best: Settled, late: Callable[[], bool]) -> Settled:
+    """A good plan, by the divisions that are best for some multiplier on a few delays only."""
+    points = [
+        terms.breakpoints(task, terms.everyone, *span, _ROUGH)
+        for task, span in enumerate(_spans(terms, best))
+    ]
+    proof = Proof(best, 0.0, done=False)
+    if all(len(each) for each in points):
+        _Branching(terms, points, proof, late).price()
+    return proof.best
+
+
+def cells(terms: Terms, best: Settled) -> int:
+    """How many numbers a proof would have to write down."""
+    count = sum(
+        int(np.diff(terms.within(task, terms.everyone, np.array(span)), axis=0).sum()) + 1
+        for task, span in enumerate(_spans(terms, best))
+    )
+    return count << len(terms.learners)
+
+
+def _spans(terms: Terms, best: Settled) -> list[tuple[float, float]]:
+    """By task, between which delays a plan that is better than `best` has its own."""
+    lowest = np.array([terms.quickest(task) for task in range(len(terms.tasks))])
+    highest = np.minimum(terms.deadline_s, best.objective - (lowest.sum() - lowest))
+    return list(zip(lowest.tolist(), highest.tolist(), strict=True))
+
+
 class _Branching:
     """Branch and bound over the groups of one task after another."""
 
@@ -177,7 +206,7 @@ class _Branching:
     ) -> None:
         self.terms, self.points, self.proof, self.late = terms, points, proof, late
         self.groups = Groups(terms)
-        self.costs = [self.groups.costs(task, each) for task, each in enumerate(points)]
+        self.costs: list[Reals] = []
         self.multipliers: list[float] = []
         self.values: list[list[Reals]] = []  # By multiplier, then by task.
         self.chains: list[list[Reals]] = []
@@ -188,8 +217,13 @@ class _Branching:
         The dual function is the least of lines, one a division. Where the lines of the best
         division that is too dear and of the best that is not cross is the next multiplier.
         """
+        for task, points in enumerate(self.points):
+            if self.late():
+                return False
+            self.costs.append(self.groups.costs(task, points))
         covering = self.groups.covering
-        slow = self._line([covering(costs.min(axis=1)) for costs in self.costs], self.costs)
+        cheapest = [covering(costs.min(axis=1)) for costs in self.costs]
+        slow = self._line(cheapest, chained(cheapest), self.costs)
         if slow[1] > self.terms.spendable:
             self.proof.done = True  # All that is cheap enough is slower than what is known.
             return False
@@ -217,14 +251,16 @@ class _Branching:
         self.chains.append(chained(shut))
         bound = float(self.chains[-1][0][self.groups.all]) - multiplier * self.terms.spendable
         self.proof.bound = max(self.proof.bound, min(bound, self.proof.best.objective))
-        line = self._line(shut, whole)
+        line = self._line(shut, self.chains[-1], whole)
         self.proof.done = bound >= self._limit()
         return line
 
-    def _line(self, shut: list[Reals], whole: list[Reals]) -> tuple[float, float]:
+    def _line(
+        self, shut: list[Reals], chain: list[Reals], whole: list[Reals]
+    ) -> tuple[float, float]:
         """The delay and the cost that the best division is made of; it is tried as a plan."""
         supports, delay, cost = [], 0.0, 0.0
-        for task, part in enumerate(divide(shut, chained(shut), self.groups.all)):
+        for task, part in enumerate(divide(shut, chain, self.groups.all)):
             within = self.groups.supports(part)
             rows = whole[task][within]
             row, column = np.unravel_index(int(np.argmin(rows)), rows.shape)
@@ -262,9 +298,17 @@ class _Branching:
             pareto(points, costs[part])
             for points, costs, part in zip(self.points, self.costs, parts, strict=True)
         ]
-        found = split(fronts, self.terms.spendable)
-        if found is None or found.delay >= self._limit():
-            return
+        # What costs more than the budget only by rounding is tried before anything that is slower.
+        for money in (self.terms.spendable, self.terms.surely_spendable):
+            found = split(fronts, money)
+            if found is None or found.delay >= self._limit():
+                return
+            shards = self._shards(parts, fronts, found)
+            if self.terms.affords(shards):
+                self.proof.best = measured(self.terms, shards, found.multiplier)
+                return
+
+    def _shards(self, parts: list[int], fronts: list[Front], found: Split) -> Counts:
         shards = np.zeros(self.terms.fixed_s.shape, np.int64)
         for task, (part, place) in enumerate(zip(parts, found.points, strict=True)):
             members = self.groups.members(part)
@@ -272,4 +316,4 @@ class _Branching:
             counts = self.terms.fill(task, members, float(fronts[task][0][place]))
             assert counts is not None
             shards[task, members] = counts
-        self.proof.best = measured(self.terms, shards, found.multiplier)
+        return shards
