@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from axon.cli.options import JsonOption, KeyOption, TlsOption, given, require_torch, takes
+from axon.cli.options import (
+    DatasetOption,
+    JsonOption,
+    KeyOption,
+    ShardSamplesOption,
+    TlsOption,
+    given,
+    require_torch,
+    takes,
+)
 from axon.errors import ConfigurationError
 from axon.report.tables import aligned
 
@@ -33,14 +42,11 @@ class BenchOptions:
     task: Annotated[
         str, typer.Option(metavar="NAME", help="The net, or FILE.py:NAME of your own.")
     ] = "twonn"
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="What it learns.")] = "digits"
+    dataset: DatasetOption = "digits"
     shards: Annotated[
         int, typer.Option(metavar="N", help="Shards to train at most; parts of them come first.")
     ] = 8
-    shard_samples: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Samples in a shard; as fits the data set if left out."),
-    ] = None
+    shard_samples: ShardSamplesOption = None
     method: Annotated[
         str,
         typer.Option(

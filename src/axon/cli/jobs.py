@@ -10,7 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
-from axon.cli.options import JsonOption, KeyOption, TlsOption, takes
+from axon.cli.options import (
+    BatchSizeOption,
+    CyclesOption,
+    DatasetOption,
+    EvaluateEveryOption,
+    JsonOption,
+    KeyOption,
+    LearningRateOption,
+    OptimiserOption,
+    PassesOption,
+    SeedOption,
+    ShardSamplesOption,
+    TlsOption,
+    takes,
+)
 from axon.errors import AxonError, ConfigurationError, NotFound
 from axon.report.tables import aligned
 
@@ -31,29 +45,20 @@ class TaskOptions:
 
     name: Annotated[str, typer.Option(metavar="NAME", help="What the task is called.")]
     task: Annotated[str, typer.Option(metavar="NAME", help="The net to train.")] = "twonn"
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="What it learns.")] = "digits"
+    dataset: DatasetOption = "digits"
     shards: Annotated[int, typer.Option(metavar="N", help="Trained on in every cycle, in all.")]
-    cycles: Annotated[int, typer.Option(metavar="N", help="How many in all.")] = 5
+    cycles: CyclesOption = 5
     deadline_s: Annotated[
         float,
         typer.Option("--deadline-s", "--deadline", metavar="S", help="Of each cycle, in seconds."),
     ]
-    passes: Annotated[int, typer.Option(metavar="N", help="Passes over a share in a cycle.")] = 1
-    shard_samples: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Samples in a shard; as fits the data set if left out."),
-    ] = None
-    batch_size: Annotated[int, typer.Option(metavar="N", help="Samples in a batch.")] = 32
-    optimiser: Annotated[
-        str | None, typer.Option(metavar="NAME", help="As fits the task if left out.")
-    ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="As fits the optimiser if left out.")
-    ] = None
-    evaluate_every: Annotated[
-        int, typer.Option(metavar="N", help="Cycles between two tests of the model; 0 for none.")
-    ] = 1
-    seed: Annotated[int, typer.Option(metavar="N", help="Of all that is left to chance.")] = 0
+    passes: PassesOption = 1
+    shard_samples: ShardSamplesOption = None
+    batch_size: BatchSizeOption = 32
+    optimiser: OptimiserOption = None
+    learning_rate: LearningRateOption = None
+    evaluate_every: EvaluateEveryOption = 1
+    seed: SeedOption = 0
 
     def table(self) -> dict[str, Any]:
         """The same as it travels."""

@@ -30,6 +30,46 @@ InsecureOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+# What a run, a task and a fleet have in common.
+DatasetOption = Annotated[str, typer.Option(metavar="NAME", help="What it learns.")]
+WorldOption = Annotated[
+    str,
+    typer.Option(
+        metavar="simulated|emulated|deployed",
+        help="Where: in virtual time, in processes, on devices; deployed if hosts are named.",
+    ),
+]
+DevicesOption = Annotated[
+    str, typer.Option(metavar="LIST", help="A fleet, or devices: jetson-nano*2,pi-1.")
+]
+HostsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host", "--hosts", metavar="H,...", help="Hosts that run `axon worker`. Repeatable."
+    ),
+]
+DiscoverOption = Annotated[bool, typer.Option(help="Also take devices that announce themselves.")]
+ActivityOption = Annotated[
+    str, typer.Option(metavar="NAME", help="What owners do meanwhile: idle, heated:0.5.")
+]
+CyclesOption = Annotated[int, typer.Option(metavar="N", help="How many in all.")]
+PassesOption = Annotated[int, typer.Option(metavar="N", help="Passes over a share in a cycle.")]
+ShardSamplesOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Samples in a shard; as fits the data set if left out."),
+]
+BatchSizeOption = Annotated[int, typer.Option(metavar="N", help="Samples in a batch.")]
+OptimiserOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="As fits the task if left out.")
+]
+LearningRateOption = Annotated[
+    float | None, typer.Option(metavar="X", help="As fits the optimiser if left out.")
+]
+EvaluateEveryOption = Annotated[
+    int, typer.Option(metavar="N", help="Cycles between two tests of the model; 0 for none.")
+]
+SeedOption = Annotated[int, typer.Option(metavar="N", help="Of all that is left to chance.")]
+
 NO_KEY_HINT = "make one with `axon keys new` and pass --key, or say --insecure"
 
 

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from axon.cli.options import InsecureOption, KeyOption, TlsOption, given, require_torch, takes
+from axon.cli.options import (
+    ActivityOption,
+    DevicesOption,
+    DiscoverOption,
+    HostsOption,
+    InsecureOption,
+    KeyOption,
+    SeedOption,
+    TlsOption,
+    WorldOption,
+    given,
+    require_torch,
+    takes,
+)
 from axon.errors import ConfigurationError
 
 # All that a manager needs is imported in the functions that need it, so that the help is quick.
@@ -26,32 +39,12 @@ DEFAULT_PORT = 8100
 class FleetOptions:
     """On which devices tasks are trained."""
 
-    world: Annotated[
-        str,
-        typer.Option(
-            metavar="simulated|emulated|deployed",
-            help="Where: in virtual time, in processes, on devices; deployed if hosts are named.",
-        ),
-    ] = "simulated"
-    devices: Annotated[
-        str, typer.Option(metavar="LIST", help="A fleet, or devices: jetson-nano*2,pi-1.")
-    ] = "thesis"
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host",
-            "--hosts",
-            metavar="H,...",
-            help="Hosts that run `axon worker`. Repeatable.",
-        ),
-    ] = None
-    discover: Annotated[bool, typer.Option(help="Also take devices that announce themselves.")] = (
-        False
-    )
-    activity: Annotated[
-        str, typer.Option(metavar="NAME", help="What owners do meanwhile: idle, heated:0.5.")
-    ] = "idle"
-    seed: Annotated[int, typer.Option(metavar="N", help="Of all that is left to chance.")] = 0
+    world: WorldOption = "simulated"
+    devices: DevicesOption = "thesis"
+    hosts: HostsOption = None
+    discover: DiscoverOption = False
+    activity: ActivityOption = "idle"
+    seed: SeedOption = 0
 
     def recipe(self, context: typer.Context) -> Recipe:
         """The world as a run's recipe has it."""

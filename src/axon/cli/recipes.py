@@ -11,7 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axon.cli.notices import tell_of_beginning
-from axon.cli.options import NO_KEY_HINT, InsecureOption, KeyOption, TlsOption, given
+from axon.cli.options import (
+    NO_KEY_HINT,
+    ActivityOption,
+    BatchSizeOption,
+    CyclesOption,
+    DatasetOption,
+    DevicesOption,
+    DiscoverOption,
+    EvaluateEveryOption,
+    HostsOption,
+    InsecureOption,
+    KeyOption,
+    LearningRateOption,
+    OptimiserOption,
+    PassesOption,
+    SeedOption,
+    ShardSamplesOption,
+    TlsOption,
+    WorldOption,
+    given,
+)
 from axon.errors import ConfigurationError
 
 # All that a run needs is imported in the functions that need it, so that `axon --help` is quick.
@@ -33,29 +53,11 @@ class Settings:
     task: Annotated[
         str, typer.Option(metavar="NAME", help="The net to train, or FILE.py:NAME of your own.")
     ] = "twonn"
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="What it learns.")] = "digits"
-    world: Annotated[
-        str,
-        typer.Option(
-            metavar="simulated|emulated|deployed",
-            help="Where: in virtual time, in processes, on devices; deployed if hosts are named.",
-        ),
-    ] = "simulated"
-    devices: Annotated[
-        str, typer.Option(metavar="LIST", help="A fleet, or devices: jetson-nano*2,pi-1.")
-    ] = "thesis"
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--host",
-            "--hosts",
-            metavar="H,...",
-            help="Hosts that run `axon worker`. Repeatable.",
-        ),
-    ] = None
-    discover: Annotated[bool, typer.Option(help="Also take devices that announce themselves.")] = (
-        False
-    )
+    dataset: DatasetOption = "digits"
+    world: WorldOption = "simulated"
+    devices: DevicesOption = "thesis"
+    hosts: HostsOption = None
+    discover: DiscoverOption = False
     allocator: Annotated[
         str,
         typer.Option(
@@ -104,9 +106,7 @@ class Settings:
             metavar="NAME", help="How data are dealt out to keep: iid, dirichlet:0.3; not if empty."
         ),
     ] = ""
-    activity: Annotated[
-        str, typer.Option(metavar="NAME", help="What owners do meanwhile: idle, heated:0.5.")
-    ] = "idle"
+    activity: ActivityOption = "idle"
     cpu: Annotated[
         str, typer.Option(metavar="duty|quota", help="How processors are slowed, emulated.")
     ] = "duty"
@@ -123,19 +123,12 @@ class Settings:
             "--grace", metavar="S", help="Seconds after the deadline that answers are still taken."
         ),
     ] = 0.0
-    cycles: Annotated[int, typer.Option(metavar="N", help="How many in all.")] = 10
-    passes: Annotated[int, typer.Option(metavar="N", help="Passes over a share in a cycle.")] = 1
-    shard_samples: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Samples in a shard; as fits the data set if left out."),
-    ] = None
-    batch_size: Annotated[int, typer.Option(metavar="N", help="Samples in a batch.")] = 32
-    optimiser: Annotated[
-        str | None, typer.Option(metavar="NAME", help="As fits the task if left out.")
-    ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="As fits the optimiser if left out.")
-    ] = None
+    cycles: CyclesOption = 10
+    passes: PassesOption = 1
+    shard_samples: ShardSamplesOption = None
+    batch_size: BatchSizeOption = 32
+    optimiser: OptimiserOption = None
+    learning_rate: LearningRateOption = None
     momentum: Annotated[float, typer.Option(metavar="X", help="Of the learners' SGD.")] = 0.0
     quorum: Annotated[
         int | None,
@@ -144,10 +137,8 @@ class Settings:
             help="Good answers that end a cycle and are needed; if left out, all and 1.",
         ),
     ] = None
-    evaluate_every: Annotated[
-        int, typer.Option(metavar="N", help="Cycles between two tests of the model; 0 for none.")
-    ] = 1
-    seed: Annotated[int, typer.Option(metavar="N", help="Of all that is left to chance.")] = 0
+    evaluate_every: EvaluateEveryOption = 1
+    seed: SeedOption = 0
     name: Annotated[str, typer.Option(metavar="NAME", help="What the run is kept under.")] = "run"
 
     def given(self, context: typer.Context) -> dict[str, Any]:

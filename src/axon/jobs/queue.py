@@ -22,6 +22,7 @@ from axon.jobs.knowledge import Answers
 from axon.jobs.ledger import Promise
 from axon.jobs.standing import Affairs, Shares, Standing
 from axon.rounds.checkpoint import reading
+from axon.rounds.sqlite import transaction
 from axon.rounds.survey import Finding
 from axon.rounds.telling import Telling
 
@@ -125,14 +126,8 @@ class Queue:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._translated():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+        with self._translated(), transaction(self._connection):
+            yield self._connection
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

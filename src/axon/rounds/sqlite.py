@@ -67,6 +67,18 @@ _BROKEN = {
 }
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All or nothing of what is done in the block, whatever ends it."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 class SqliteStore:
     """A `Store` in one file, which several processes may open at once."""
 
@@ -230,14 +242,8 @@ class SqliteStore:
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """All or nothing. A writer is IMMEDIATE: what it checks stays true until it commits."""
-        with self._lock, self._translated():
-            self._connection.execute(f"BEGIN {kind}")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+        with self._lock, self._translated(), transaction(self._connection, kind):
+            yield self._connection
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
