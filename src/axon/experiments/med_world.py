@@ -17,6 +17,7 @@ import numpy as np
 from axon.allocation.equal import Fixed
 from axon.allocation.med import LearnerState, MedLearner, MedProblem, MedTask
 from axon.data.datasets import Dataset
+from axon.experiments.mnist import SHARD_SAMPLES
 from axon.experiments.runs import simulate, untrained
 from axon.learning.nets import initial
 from axon.rounds.settings import Run, Scheme
@@ -25,7 +26,6 @@ from axon.testbed.activity import STATES, Activity, State, draw, heated
 from axon.testbed.catalogue import Device, device
 from axon.values import DeviceRecord, Samples, TaskSpec, Vector
 
-SHARD_SAMPLES = 500
 BENCHMARK_SHARDS = 20
 PATIENT_S = 1e6
 """A deadline that nobody meets with: benchmarks are not halted."""

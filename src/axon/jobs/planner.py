@@ -105,7 +105,7 @@ class Planner:
         amount, limit_s = float(budget), self.rules.time_limit_s
         shares = self._promised(self._solved(tasks, learners, amount, limit_s))
         if summed(map(total, shares.values())) > budget:
-            # The allocation reckons in floats, and forgives what a sum of them may be off by.
+            # A budget of more digits than a float has may have been rounded up on its way.
             amount -= 2.0 * _HAIR * (1.0 + amount)
             shares = self._promised(self._solved(tasks, learners, max(0.0, amount), limit_s))
         return shares
