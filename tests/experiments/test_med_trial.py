@@ -15,7 +15,8 @@ from axon.experiments.med_trial import (
     relieved,
     tried,
 )
-from axon.experiments.med_world import SHARD_SAMPLES, Request, Trial, nano
+from axon.experiments.med_world import Request, Trial, nano
+from axon.experiments.mnist import SHARD_SAMPLES
 from axon.values import DeviceRecord, RoundRecord, Status
 
 ONE, TWO = Request("one", "twonn", 1, 20.0, 12), Request("two", "twonn", 2, 20.0, 8)

@@ -9,7 +9,6 @@ import pytest
 from axon.allocation.med import Infeasible, allocate, believed
 from axon.experiments.med_world import (
     FACTOR,
-    SHARD_SAMPLES,
     SURE,
     TABLE,
     Request,
@@ -20,6 +19,7 @@ from axon.experiments.med_world import (
     rates_of,
     slowdown,
 )
+from axon.experiments.mnist import SHARD_SAMPLES
 from axon.experiments.runs import seeds
 from axon.experiments.settings import Settings
 from axon.learning.evaluation import flops_per_sample
