@@ -34,7 +34,7 @@ def saved_cycles(out: Path, name: str = "run") -> int:
 
 
 def test_killed_thirty_times_in_a_row(tmp_path: Path) -> None:
-    recipe = Recipe(devices="jetson-nano*2", allocator="equal:8", cycles=1000, seed=11)
+    recipe = Recipe(devices="jetson-nano*2", allocator="equal:28", cycles=1000, seed=11)
     undisturbed, out = tmp_path / "undisturbed", tmp_path / "killed"
     assert Life(recipe, undisturbed).end() == 0
     random, saved = plain_stream(11, "kills"), 0
@@ -61,8 +61,15 @@ def test_killed_thirty_times_in_a_row(tmp_path: Path) -> None:
 
 def test_killed_beside_its_devices(tmp_path: Path) -> None:
     like = {"like": "jetson-nano", "batch_overhead_s": 0.002}
+    # Told what to do, devices take as long as that takes, and a busy machine has time to spare.
     recipe = Recipe(
-        world="emulated", device={"a": like, "b": like}, cycles=8, deadline_s=1.0, links="none"
+        world="emulated",
+        device={"a": like, "b": like},
+        cycles=24,
+        passes=4,
+        deadline_s=10.0,
+        allocator="equal:28",
+        links="none",
     )
     random, saved = plain_stream(12, "kills"), 0
     for _ in range(3):
