@@ -8,10 +8,12 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from axon.aggregation.stacks import S, Stack, check_stack, check_weights
 from axon.values import Vector
 
 BLOCK = 1 << 16
@@ -27,13 +29,40 @@ Double precision throughout would take twice as long, single throughout lose a f
 """
 
 
-def weighted_mean(vectors: Sequence[Vector], weights: Sequence[float]) -> Vector:
+def mean(stack: S) -> S:
+    """The mean of all rows. It bears nothing: one row that is anything makes it anything."""
+    check_stack(stack, name="mean")
+    return _mean_of_rows(stack, [1.0] * len(stack))
+
+
+@overload
+def weighted_mean(vectors: S, weights: Sequence[float]) -> S: ...
+@overload
+def weighted_mean(vectors: Sequence[Vector], weights: Sequence[float]) -> Vector: ...
+def weighted_mean(vectors: Stack | Sequence[Vector], weights: Sequence[float]) -> Stack:
     """Σ wᵢ vᵢ / Σ wᵢ, within a millionth of Σ wᵢ |vᵢ| / Σ wᵢ in every coordinate.
 
-    Only the ratios of the weights matter, and a vector of weight 0 is not looked at. Sums are made
-    in the order given, one rounding at a time, so that equal arguments give equal bits on every
-    machine. Raises `ValueError` where there is nothing that could be averaged.
+    Of vectors, or of the rows of a stack, whose kind and precision the result has. Only the ratios
+    of the weights matter, and a vector of weight 0 is not looked at. Sums of vectors are made in
+    the order given, one rounding at a time, so that equal arguments give equal bits on every
+    machine. Raises `ValueError` where there is nothing that could be averaged. It bears nothing:
+    one vector that is anything makes it anything, and so does one weight.
     """
+    if not isinstance(vectors, Sequence):
+        check_stack(vectors, name="weighted_mean")
+        return _mean_of_rows(vectors, weights)
+    return _mean_of_vectors(vectors, weights)
+
+
+def _mean_of_rows(stack: S, weights: Sequence[float]) -> S:
+    # Late: the mean of vectors, which every run needs, is had without the engines.
+    from axon.aggregation.engines import average
+
+    by = check_weights(weights, len(stack))
+    return average(stack, np.flatnonzero(by), by.tolist())
+
+
+def _mean_of_vectors(vectors: Sequence[Vector], weights: Sequence[float]) -> Vector:
     size = _common_size(vectors)
     factors = _factors(weights, len(vectors))
     # Of the factors as they are used, so that their own rounding does not shift the mean.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from axon.aggregation import Mean, WeightedMean, weighted_mean
-from axon.aggregation.mean import BLOCK
+from axon.aggregation.means import BLOCK
 from axon.policies import Aggregator
 from axon.seeds import stream
 from axon.values import Vector
