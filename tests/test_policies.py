@@ -141,6 +141,7 @@ def test_aggregators(
     aggregate: Aggregator, count: int, size: int, seed: int, weights: list[int]
 ) -> None:
     """Between the vectors in every coordinate, float32, and whoever comes first changes nothing."""
+    count = max(count, getattr(aggregate, "least", 1))
     vectors, heed = vectors_of(count, size, seed), [float(weight) for weight in weights[:count]]
     before = [vector.copy() for vector in vectors]
     made = aggregate(vectors, heed)
@@ -159,7 +160,7 @@ def test_aggregators(
 
 @aggregators
 def test_aggregators_refuse_what_cannot_be_averaged(aggregate: Aggregator) -> None:
-    with pytest.raises(ValueError, match="at least 1 vector"):
+    with pytest.raises(ValueError, match=r"at least 1 (vector|update)"):
         aggregate([], [])
     with pytest.raises(ValueError, match="one size"):
         aggregate([np.zeros(3, np.float32), np.zeros(4, np.float32)], [1.0, 1.0])

@@ -12,6 +12,7 @@ from axon.errors import ConfigurationError
 from axon.policies import Allocator
 from axon.recipes.schemes import scheme_of
 from axon.recipes.settings import Recipe
+from axon.recipes.tables import aggregator_of
 from axon.rounds.settings import Survey
 from axon.rounds.steps import Momentum
 from axon.selection.random import Some
@@ -68,6 +69,32 @@ def test_what_an_allocator_that_knows_cannot_do_is_one_sentence(
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"^{name.partition(':')[0]} .*{complaint}"):
         scheme_of(Recipe(allocator=name, **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"aggregator": "krum:1"}, "krum:1 needs at least 5 updates, and there are 4 devices"),
+        ({"aggregator": "krum:1", "devices": "pi-1*5", "quorum": 4}, "at least 5 .*quorum of 4"),
+        ({"aggregator": "krum:1", "world": "deployed", "quorum": 4}, "at least 5 .*quorum of 4"),
+    ],
+)
+def test_a_rule_has_as_many_updates_as_it_needs(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        scheme_of(Recipe(**settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"aggregator": "krum:1", "devices": "pi-1*5", "quorum": 5},
+        {"aggregator": "krum:9", "world": "deployed"},
+        {"aggregator": "median", "devices": "pi-1"},
+    ],
+)
+def test_a_rule_that_may_have_enough_is_taken(settings: dict[str, Any]) -> None:
+    scheme = scheme_of(Recipe(**settings))
+    assert scheme.aggregate == aggregator_of(settings["aggregator"])
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "own_data": st.booleans(),
     "partition": text,
     "activity": text,
+    "attack": text,
+    "liars": st.integers(0, 10**9),
     "cpu": st.sampled_from(["duty", "quota"]),
     "links": st.sampled_from(["shaped", "namespaces", "none"]),
     "deadline_s": st.floats(1e-9, 1e9),

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axon.attacks import Reversed
 from axon.data.datasets import load
 from axon.errors import ConfigurationError
 from axon.recipes.settings import Recipe
-from axon.recipes.worlds import devices_of, is_own_task, world_of
+from axon.recipes.worlds import devices_of, is_own_task, liars_of, world_of
 from axon.testbed.catalogue import device
 from axon.testbed.deployment import Deployed
+from axon.testbed.device import own_samples
 from axon.testbed.emulation import Emulated
 from axon.testbed.simulation import Simulated
 
@@ -52,6 +54,13 @@ def test_devices_come_from_the_catalogue_or_from_the_recipe() -> None:
             "'pi-9'.*there are jetson-nano, pi-1, pi-2, pi-3",
         ),
         (Recipe(world="emulated", private=("pi-9",)), "private names 'pi-9'"),
+        (Recipe(attack="reversed"), r"attack 'reversed' and 0 liars \(give both"),
+        (Recipe(liars=2), "attack '' and 2 liars"),
+        (Recipe(attack="reversed", liars=5), "5 of 4 devices cannot lie"),
+        (Recipe(attack="nobody", liars=1), "no attack is called 'nobody'"),
+        (Recipe(world="emulated", attack="nobody", liars=1), "no attack is called 'nobody'"),
+        (Recipe(attack="stale:x", liars=1), "stale takes a whole number, got 'x'"),
+        (Recipe(attack="mimic", liars=1), "Mimic .*axon reproduce byz-attacks"),
         (Recipe(partition="unfair"), "unfair"),
         (Recipe(world="emulated", partition="unfair"), "unfair"),
         (Recipe(world="emulated", partition="iid", dataset="nothing"), "'nothing'"),
@@ -81,6 +90,8 @@ def test_own_devices_are_chosen_among_those_of_the_catalogue() -> None:
         ({"partition": "iid"}, "bring their own data .*axon worker --data"),
         ({"private": ("pi",)}, "decide for themselves what they tell .*axon worker --private"),
         ({"dynamic": True}, "keep their own margins .*axon worker --dynamic"),
+        ({"attack": "drop", "liars": 1}, "lie for themselves .*axon worker --attack"),
+        ({"liars": 1}, "lie for themselves"),
     ],
 )
 def test_real_devices_are_told_where_they_are(setting: dict[str, Any], complaint: str) -> None:
@@ -102,6 +113,42 @@ def test_margins_and_secrets_reach_the_devices(dynamic: bool) -> None:
     told = {name: emulated._settings(name, None, "") for name in own}
     assert {name for name, settings in told.items() if not settings.discloses} == {"pi-1", "pi-3"}
     assert {settings.dynamic for settings in told.values()} == {dynamic}
+
+
+@pytest.mark.parametrize(("liars", "names"), [(0, ()), (2, ("pi-2", "pi-3"))])
+def test_the_last_devices_by_name_lie(liars: int, names: tuple[str, ...]) -> None:
+    recipe = Recipe(attack="reversed:-3" if liars else "", liars=liars, seed=5)
+    assert liars_of(recipe) == names
+    world = world_of(recipe)
+    assert isinstance(world, Simulated)
+    worn = {name: one._liar for name, one in world.fleet.learners.items() if one._liar is not None}
+    assert tuple(worn) == names
+    assert {(liar._attack, liar._seed) for liar in worn.values()} <= {(Reversed(-3.0), 5)}
+    emulated = world_of(replace(recipe, world="emulated"))
+    assert isinstance(emulated, Emulated)
+    told = {name: emulated._settings(name, None, "").attack for name in world.fleet.learners}
+    assert told == {name: recipe.attack if name in names else "" for name in told}
+
+
+def test_whoever_flips_labels_has_them_flipped_in_its_own_data_too() -> None:
+    honest = Recipe(partition="dirichlet:0.3", seed=4)
+    lying = replace(honest, attack="label-flip", liars=1)
+
+    def labels(recipe: Recipe) -> dict[str, list[int]]:
+        world = world_of(recipe)
+        assert isinstance(world, Simulated)
+        own = {name: one.learner._own.data for name, one in world.fleet.learners.items()}
+        return {name: data.labels.tolist() for name, data in own.items() if data is not None}
+
+    truth, lie = labels(honest), labels(lying)
+    flipped = [9 - label for label in truth.pop("pi-3")]
+    assert lie.pop("pi-3") == flipped
+    assert truth == lie
+    device = world_of(replace(lying, world="emulated"))
+    assert isinstance(device, Emulated)
+    own = own_samples(device._settings("pi-3", None, ""))
+    assert own is not None
+    assert own.labels.tolist() == flipped
 
 
 def test_dealt_data_are_the_whole_set_and_the_same_whatever_the_order_of_devices() -> None:

@@ -121,6 +121,7 @@ def share(pid: int, for_s: float) -> float:
     return (time.clock_gettime(clock) - used_s) / (time.monotonic() - began_s)
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_a_quota_slows_a_busy_process_until_it_is_closed(working: Probe, busy_pid: int) -> None:
     with CpuQuota(0.2) as quota:
@@ -133,6 +134,7 @@ def test_a_quota_slows_a_busy_process_until_it_is_closed(working: Probe, busy_pi
     assert "axon-" not in Path(f"/proc/{busy_pid}/cgroup").read_text()
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_each_quota_is_a_group_of_its_own_and_closes_once_or_often(working: Probe) -> None:
     first, second = CpuQuota(0.5), CpuQuota(1.5)
@@ -146,6 +148,7 @@ def test_each_quota_is_a_group_of_its_own_and_closes_once_or_often(working: Prob
     assert own_groups() == []
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_a_forgotten_quota_is_removed(working: Probe) -> None:
     quota = CpuQuota(0.5)
@@ -154,6 +157,7 @@ def test_a_forgotten_quota_is_removed(working: Probe) -> None:
     assert own_groups() == []
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_a_process_that_has_ended_cannot_be_added(working: Probe) -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
@@ -163,6 +167,7 @@ def test_a_process_that_has_ended_cannot_be_added(working: Probe) -> None:
     assert own_groups() == []
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_a_quota_left_open_is_removed_at_exit(working: Probe) -> None:
     # The other process believes what was measured here.

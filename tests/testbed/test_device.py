@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from axon import client
-from axon.learning.service import SERVICE
+from axon.attacks import Reversed
+from axon.learning.lying import Lying
+from axon.learning.service import SERVICE, LearnerService
 from axon.rpc.link import Link
 from axon.testbed.catalogue import device
 from axon.testbed.device import LABORATORY, DeviceSettings, serve
@@ -48,3 +50,27 @@ def test_only_experiments_have_a_laboratory(laboratory: bool) -> None:
                 assert await getattr(stub, LABORATORY).points() == []
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("attack", ["", "reversed"])
+def test_a_device_serves_a_learner_that_wears_what_it_was_told(
+    attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered: list[Any] = []
+    made = LearnerService.__init__
+
+    def noted(self: LearnerService, learner: Any, access: Any) -> None:
+        offered.append(learner)
+        made(self, learner, access)
+
+    monkeypatch.setattr(LearnerService, "__init__", noted)
+
+    async def main() -> None:
+        async with served(DeviceSettings(name="a", device=PI, attack=attack, seed=5)) as stub:
+            assert (await getattr(stub, SERVICE).describe())["name"] == "a"
+
+    asyncio.run(main())
+    (learner,) = offered
+    assert isinstance(learner, Lying) == bool(attack)
+    if attack:
+        assert (learner._attack, learner._seed) == (Reversed(), 5)

@@ -169,6 +169,7 @@ def pull_up(client: socket.socket, size: int) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_each_direction_has_its_own_rate(spaces: Namespaces) -> None:
     even = spaces.add("even", LINK)
@@ -184,6 +185,7 @@ def test_each_direction_has_its_own_rate(spaces: Namespaces) -> None:
         assert push_down(client, MB) < 0.1
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_a_partition_stops_traffic_and_healing_resumes_it(spaces: Namespaces) -> None:
     pi = spaces.add("parted", LINK)

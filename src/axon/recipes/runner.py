@@ -26,11 +26,12 @@ from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
 from axon.recipes.worlds import AnyWorld, is_own_task, world_of
 from axon.report.records import RecordFile, to_json, write_whole
 from axon.rounds.checkpoint import Store, damaged, open_store, reading, state_of
-from axon.rounds.events import CycleEnded, Event
+from axon.rounds.events import CycleEnded, Event, TookOver
 from axon.rounds.fleet import Fleet
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.remote import Hosting
 from axon.rounds.settings import Run
+from axon.rounds.standby import Candidacy, Standby
 from axon.testbed.simulation import Simulated
 from axon.values import RoundRecord, TaskSpec, Vector
 
@@ -64,6 +65,13 @@ class Keeping:
     store: str | None = None
     """Where the checkpoint goes instead: another file, or a PostgreSQL address."""
     resume: bool = False
+    candidacy: Candidacy | None = None
+    """How this orchestrator comes to lead the run; None for one that nobody stands by."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the run may begin here; a standby only ever takes one up."""
+        return self.candidacy is None or self.candidacy.eager
 
 
 def run_recipe(
@@ -74,18 +82,24 @@ def run_recipe(
     listen: Callable[[Event], None] | None = None,
 ) -> Outcome:
     """Do a recipe from its beginning, or from where it was left."""
-    with _kept(recipe, keeping or Keeping()) as kept:
+    keeping = keeping or Keeping()
+    with _kept(recipe, keeping) as kept:
         recipe = kept.recipe
         dataset = load(recipe.dataset, seed=recipe.seed)
         run, scheme = run_of(recipe, dataset), scheme_of(recipe)
         world = world_of(recipe, hosting)
         # Not before all of it could be made: a mistake must not take the folder for ever.
-        kept.begin()
+        kept.begin(keeping)
 
         async def main(fleet: Fleet) -> Vector:
-            orchestrator = Orchestrator(
-                run, dataset, fleet, scheme, store=kept.store, listen=kept.listening(listen)
+            parts, hear = (run, dataset, fleet, scheme), kept.listening(listen)
+            orchestrator: Orchestrator | Standby = Orchestrator(
+                *parts, store=kept.store, listen=hear
             )
+            if keeping.candidacy is not None and kept.store is not None:
+                orchestrator = Standby(
+                    *parts, store=kept.store, candidacy=keeping.candidacy, listen=hear
+                )
             await orchestrator.run()
             return orchestrator.parameters
 
@@ -94,6 +108,8 @@ def run_recipe(
         except QuorumNotReached as error:
             kept.write_failure(error)
             raise
+        if keeping.candidacy is not None:
+            kept.catch_up()
         kept.write_model(run.spec, parameters)
         return Outcome(kept.records, run.spec, parameters)
 
@@ -139,6 +155,8 @@ def _in_world(world: AnyWorld, main: Callable[[Fleet], Awaitable[Vector]], kept:
 @contextlib.contextmanager
 def _kept(recipe: Recipe, keeping: Keeping) -> Iterator[_Kept]:
     """Open what a run is kept in, and take up what is there."""
+    if keeping.candidacy is not None:
+        _check_led(recipe, keeping)
     if keeping.out is None and keeping.store is None:
         if keeping.resume:
             raise ConfigurationError(
@@ -156,12 +174,27 @@ def _kept(recipe: Recipe, keeping: Keeping) -> Iterator[_Kept]:
         yield _taken_up(recipe, store, keeping)
 
 
+def _check_led(recipe: Recipe, keeping: Keeping) -> None:
+    """Raise for a run that nobody else could take over."""
+    if recipe.world == "simulated":
+        raise ConfigurationError(
+            "the simulated world lives in the process of its orchestrator and dies with it",
+            hint="failover is for --world emulated and for real devices, --host",
+        )
+    if keeping.out is None and keeping.store is None:
+        raise ConfigurationError(
+            "failover needs a store that standbys reach as well", hint="say where with --store"
+        )
+
+
 def _taken_up(recipe: Recipe, store: Store, keeping: Keeping) -> _Kept:
     """What is there of the run; a resumed one goes on as it began, for as many cycles."""
     latest, records = state_of(store, recipe.name)
+    led = store.leadership(recipe.name)
+    is_led = led is not None and led.epoch > 0
     if latest is None:
         _check_no_records(keeping.out)
-    elif not keeping.resume:
+    if (latest is not None or is_led) and not keeping.resume:
         raise RunExists(
             f"run {recipe.name} is there already",
             hint="go on with --resume, or choose another folder or name",
@@ -207,6 +240,12 @@ def begun_as(store: Store | None, name: str, out: Path | None = None) -> Recipe 
     if begun.name != name:
         raise damaged(store.name, what, f"they are of run {begun.name!r}")
     return begun
+
+
+def settings_of(recipe: Recipe) -> str:
+    """The recipe as stores keep it, which `begun_as` reads back."""
+    # As TOML within JSON, which by itself knows no infinity: a link's bandwidth is one.
+    return msgspec.json.encode(to_toml(recipe)).decode()
 
 
 def kept_name(store: Store) -> str | None:
@@ -261,13 +300,11 @@ class _Kept:
         self._out = out
         self._file: RecordFile | None = None
 
-    def begin(self) -> None:
+    def begin(self, keeping: Keeping) -> None:
         """Keep the settings of a new run, or take up what is there of an old one."""
-        if self.store is not None:
-            # As TOML within JSON, which by itself knows no infinity: a link's bandwidth is one.
-            settings = msgspec.json.encode(to_toml(self.recipe)).decode()
+        if self.store is not None and keeping.is_first:
             keep = self.store.amend if self.records else self.store.begin
-            keep(self.recipe.name, settings)
+            keep(self.recipe.name, settings_of(self.recipe))
         if self._out is not None:
             # The store is what counts: a line that was cut off, or never written, comes from there.
             self._file = RecordFile(self._out / RECORDS)
@@ -281,7 +318,9 @@ class _Kept:
         """Keeps each record, then tells whoever else listens."""
 
         def hear(event: Event) -> None:
-            if isinstance(event, CycleEnded):
+            if isinstance(event, TookOver):
+                self.catch_up()
+            elif isinstance(event, CycleEnded):
                 self.records.append(event.record)
                 if self._file is not None:
                     with _writing(self._file.path):
@@ -290,6 +329,14 @@ class _Kept:
                 listen(event)
 
         return hear
+
+    def catch_up(self) -> None:
+        """Keep the records of cycles that others led as well."""
+        if self.store is not None:
+            self.records = self.store.records(self.recipe.name)
+        if self._file is not None:
+            with _writing(self._file.path):
+                self._file.rewrite(self.records)
 
     def write_model(self, spec: TaskSpec, parameters: Vector) -> None:
         """The model as arrays by name, for `torch` or anything else to load."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from axon.compression.codecs import codec
 from axon.errors import ConfigurationError
 from axon.recipes.settings import Recipe
-from axon.recipes.tables import AGGREGATORS, SELECTORS, STEPS, allocators, choose
+from axon.recipes.tables import SELECTORS, STEPS, aggregator_of, allocators, choose
+from axon.recipes.worlds import devices_of
 from axon.rounds.settings import Scheme, Survey
 
 BENCHMARK_SHARDS = 8
@@ -20,14 +21,29 @@ def scheme_of(recipe: Recipe) -> Scheme:
     """The policies that the recipe names."""
     codec(recipe.codec)  # An order carries its name; what it names has to exist.
     known = allocators(recipe.passes, recipe.total_shards)
-    return Scheme(
+    scheme = Scheme(
         select=choose("selector", SELECTORS, recipe.selector),
         allocate=choose("allocator", known, recipe.allocator),
-        aggregate=choose("aggregator", AGGREGATORS, recipe.aggregator),
+        aggregate=aggregator_of(recipe.aggregator),
         step=choose("step", STEPS, recipe.step),
         codec=recipe.codec,
         survey=_survey(recipe),
     )
+    scheme.needed(recipe.quorum)
+    _check_enough(recipe, scheme.least)
+    return scheme
+
+
+def _check_enough(recipe: Recipe, least: int) -> None:
+    """Raise where the rule would have too few updates if everybody answered."""
+    if recipe.world == "deployed" or least == 1:
+        return  # Which real devices are there is seen when a cycle begins.
+    devices = len(devices_of(recipe))
+    if devices < least:
+        raise ConfigurationError(
+            f"{recipe.aggregator} needs at least {least} updates, and there are {devices} devices",
+            hint="take more devices, or tolerate fewer liars",
+        )
 
 
 def _survey(recipe: Recipe) -> Survey | None:

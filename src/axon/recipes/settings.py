@@ -68,6 +68,10 @@ class Recipe:
     """How the data are dealt out to learners that keep their own: `iid`, `dirichlet:0.3`, …"""
     activity: str = "idle"
     """What owners do with their devices: nothing, or `heated:0.5`."""
+    attack: str = ""
+    """What devices that lie send: `reversed`, `random:0.1`, …; nobody lies if it is empty."""
+    liars: int = 0
+    """How many devices wear the attack: the last ones in the order of names."""
     cpu: Cpu = "duty"
     links: Links = "shaped"
     deadline_s: float = 1.0
@@ -90,7 +94,7 @@ class Recipe:
             _check_choice(name, getattr(self, name))
         for name in COUNTS:
             _check_count(name, getattr(self, name), least=1)
-        for name in ("evaluate_every", "benchmark_shards"):
+        for name in ("evaluate_every", "benchmark_shards", "liars"):
             _check_count(name, getattr(self, name), least=0)
         _check_amount("deadline_s", self.deadline_s, most=MOST)
         check_amount("grace_s", self.grace_s)

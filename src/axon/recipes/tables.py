@@ -1,18 +1,33 @@
-"""Names to policies, as a command line gives them: `equal`, `equal:60`, `some:0.5`."""
+"""Names to policies, as a command line gives them: `equal`, `equal:60`, `bucketing:2+krum:1`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from axon.aggregation.mean import Mean, WeightedMean
+from axon import aggregation
+from axon.aggregation.means import Mean, WeightedMean
 from axon.allocation.csa import Method, StalenessAware
 from axon.allocation.equal import Equal, Open
+from axon.attacks.names import ATTACKS
 from axon.errors import ConfigurationError
 from axon.policies import Aggregator, Allocator, GlobalStep, Selector
 from axon.rounds.steps import Momentum, Replace
 from axon.selection.random import Everyone, Some
+from axon.values import check_whole
+
+__all__ = [
+    "AGGREGATORS",
+    "ATTACKS",
+    "CSA_METHODS",
+    "FILTERS",
+    "SELECTORS",
+    "STEPS",
+    "aggregator_of",
+    "allocators",
+    "choose",
+]
 
 T = TypeVar("T")
 Maker = Callable[[str], T]
@@ -25,12 +40,60 @@ SELECTORS: dict[str, Maker[Selector]] = {
 AGGREGATORS: dict[str, Maker[Aggregator]] = {
     "weighted-mean": lambda given: _without("weighted-mean", given, WeightedMean),
     "mean": lambda given: _without("mean", given, Mean),
+    "median": lambda given: _without("median", given, _late("Median")),
+    "trimmed-mean": lambda given: _bearing("trimmed-mean", given, _late("TrimmedMean")),
+    "mean-around-median": lambda given: _bearing(
+        "mean-around-median", given, _late("MeanAroundMedian")
+    ),
+    "krum": lambda given: _bearing("krum", given, _late("Krum")),
+    "multi-krum": lambda given: _bearing("multi-krum", given, _late("MultiKrum")),
+    "mda": lambda given: _bearing("mda", given, _late("MDA")),
+    "bulyan": lambda given: _bearing("bulyan", given, _late("Bulyan")),
+    "geometric-median": lambda given: _without("geometric-median", given, _late("GeometricMedian")),
+    "centered-clipping": lambda given: _without(
+        "centered-clipping", given, _late("CenteredClipping")
+    ),
 }
+
+FILTERS: dict[str, Maker[Callable[[Aggregator], Aggregator]]] = {
+    "bucketing": lambda given: partial(
+        _late("Bucketed"), size=_count("bucketing", given, 2, least=1)
+    ),
+    "mixing": lambda given: partial(_late("Mixed"), f=_count("mixing", given, 1)),
+}
+"""What a robust rule may be given its updates through.
+
+Clipping is none of them: an update is a whole model, and its length says nothing of its training.
+"""
 
 STEPS: dict[str, Maker[GlobalStep]] = {
     "replace": lambda given: _without("replace", given, Replace),
     "momentum": lambda given: Momentum(momentum=_number("momentum", given, 0.9)),
 }
+
+
+def aggregator_of(text: str) -> Aggregator:
+    """The aggregator that a name stands for, behind the filters that are named before it."""
+    *filters, rule = text.split("+")
+    made = choose("aggregator", AGGREGATORS, rule)
+    if filters and not hasattr(made, "least"):
+        raise ConfigurationError(
+            f"{'+'.join(filters)} stands before a robust rule, got {rule!r}",
+            hint="as in bucketing:2+median",
+        )
+    for named in reversed(filters):
+        made = choose("filter", FILTERS, named)(made)
+    return made
+
+
+def _late(name: str) -> Any:
+    """A robust rule's policy; not before it is wanted, because torch stands behind it."""
+    return getattr(aggregation, name)
+
+
+def _bearing(name: str, given: str, make: Callable[..., Aggregator]) -> Aggregator:
+    """A rule that bears so many liars; one if the number is left out."""
+    return make(f=_count(name, given, 1))
 
 
 CSA_METHODS: tuple[Method, ...] = ("exact", "relaxed", "sai")
@@ -86,6 +149,14 @@ def _whole(name: str, given: str) -> int | None:
         return int(given) if given else None
     except ValueError as error:
         raise ConfigurationError(f"{name} takes a whole number, got {given!r}") from error
+
+
+def _count(name: str, given: str, default: int, *, least: int = 0) -> int:
+    count = _whole(name, given)
+    if count is None:
+        return default
+    check_whole(f"the number of {name}", count, least=least)
+    return count
 
 
 def _number(name: str, given: str, default: float) -> float:

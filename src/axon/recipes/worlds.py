@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from axon.attacks.labels import LabelFlip
+from axon.attacks.seam import Attack
 from axon.data.datasets import load
 from axon.data.partitions import partition_of
 from axon.errors import ConfigurationError
+from axon.learning.lying import check_bearable
 from axon.recipes.settings import DEFAULT_DEVICES, Recipe
+from axon.recipes.tables import ATTACKS, choose
 from axon.rounds.remote import Hosting
 from axon.seeds import stream
 from axon.testbed.activity import Activity, heated
@@ -35,6 +39,7 @@ def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
         return deployed(recipe.hosts, hosting=hosting, discover=recipe.discover)
     devices = devices_of(recipe)
     activity = _activity(recipe, tuple(devices))
+    liars, attack = liars_of(recipe), _attack(recipe)
     if recipe.world == "simulated":
         data = None
         if recipe.partition:
@@ -46,7 +51,7 @@ def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
             activity=activity,
             dynamic=recipe.dynamic,
             private=recipe.private,
-        )
+        ).lying({name: attack for name in liars if attack is not None})
     emulation = Emulation(
         cpu=recipe.cpu,
         links=recipe.links,
@@ -56,6 +61,7 @@ def world_of(recipe: Recipe, hosting: Hosting | None = None) -> AnyWorld:
         tasks=(recipe.task,) if is_own_task(recipe.task) else (),
         dynamic=recipe.dynamic,
         private=recipe.private,
+        attacks=dict.fromkeys(liars, recipe.attack),
     )
     if recipe.partition:
         partition_of(recipe.partition)  # Known to be right before a process is started.
@@ -80,6 +86,40 @@ def _check_deployed(recipe: Recipe) -> None:
             "real devices keep their own margins",
             hint="leave out dynamic, and start `axon worker --dynamic` on them",
         )
+    if recipe.attack or recipe.liars:
+        raise ConfigurationError(
+            "real devices lie for themselves",
+            hint="leave out attack and liars, and start `axon worker --attack NAME` on some",
+        )
+
+
+def liars_of(recipe: Recipe) -> tuple[str, ...]:
+    """Who wears the recipe's attack: the last devices in the order of names.
+
+    Raises `ConfigurationError` for an attack that is none, or that no learner can wear.
+    """
+    if bool(recipe.attack) != bool(recipe.liars):
+        raise ConfigurationError(
+            f"an attack needs liars to wear it, and liars an attack, got attack {recipe.attack!r} "
+            f"and {recipe.liars} liars",
+            hint="give both, as in --attack reversed --liars 2",
+        )
+    if recipe.attack:
+        check_bearable(choose("attack", ATTACKS, recipe.attack))
+    names = sorted(devices_of(recipe))
+    if recipe.liars > len(names):
+        raise ConfigurationError(f"{recipe.liars} of {len(names)} devices cannot lie")
+    return tuple(names[len(names) - recipe.liars :])
+
+
+def _attack(recipe: Recipe) -> Attack | None:
+    if not recipe.attack:
+        return None
+    attack = choose("attack", ATTACKS, recipe.attack)
+    if isinstance(attack, LabelFlip) and attack.classes is None and recipe.partition:
+        # Of what each device owns nobody else could tell how many there are.
+        return replace(attack, classes=load(recipe.dataset, seed=recipe.seed).classes)
+    return attack
 
 
 def is_own_task(task: str) -> bool:

@@ -3,7 +3,8 @@
     world = axon.testbed.simulated("thesis", seed=7)
     records = world.run(lambda fleet: Orchestrator(run, dataset, fleet).run())
 
-simulation  one process, virtual time: `charged` compute, `reckoned` links, on the loop of `virtual`
+simulation  one process, virtual time: learners with `charged` compute, `linked` by `reckoned`
+            links, on the loop of `virtual`
 emulation   a process for each device: `processes` start `device`s, `stressed` by their owners
 deployment  real devices
 catalogue   what devices are like; `activity` what their owners do

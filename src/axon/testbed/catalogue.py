@@ -16,11 +16,12 @@ from typing import Any
 
 from axon.errors import ConfigurationError
 from axon.rpc.link import Link
+from axon.shown import Shown
 from axon.values import check_positive, check_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class Device(Shown):
     """What one device is like to train on and to reach."""
 
     kind: str

@@ -36,6 +36,9 @@ class Deployed:
     def __init__(self, fleet: RemoteFleet) -> None:
         self.fleet = fleet
 
+    def __repr__(self) -> str:
+        return f"<Deployed world of {self.fleet!r}>"
+
     def run(self, main: Callable[[RemoteFleet], Awaitable[T]]) -> T:
         """Run `main` with the fleet on a loop of its own."""
         return run_for_real(self, main)

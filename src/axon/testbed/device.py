@@ -20,11 +20,13 @@ import msgspec
 import torch
 
 from axon import client
+from axon.attacks.names import attack_of
 from axon.data.datasets import load
 from axon.data.partitions import partition_of
 from axon.errors import ConfigurationError
 from axon.learning.learner import Abilities
-from axon.learning.service import SERVICE, LearnerService
+from axon.learning.lying import Lying, poisoned
+from axon.learning.service import SERVICE, LearnerService, Learning
 from axon.learning.tasks import load_tasks
 from axon.rpc.http.transport import HttpTransport
 from axon.rpc.link import Link
@@ -69,6 +71,8 @@ class DeviceSettings:
     """Whether the learner keeps a margin that it learns from its own misses."""
     discloses: bool = True
     """Whether it tells its capability when it is asked."""
+    attack: str = ""
+    """The name of the attack that the learner wears; none if empty."""
     laboratory: bool = False
     """Whether it also tells experiments what no learner tells."""
 
@@ -77,9 +81,12 @@ def own_samples(settings: DeviceSettings) -> Samples | None:
     """This device's part of the data set, the same that a simulated one would have."""
     if not settings.partition:
         return None
-    return deal(settings.dataset, settings.partition, settings.members, settings.seed)[
-        settings.name
-    ]
+    parts = deal(settings.dataset, settings.partition, settings.members, settings.seed)
+    own = parts[settings.name]
+    if not settings.attack:
+        return own
+    classes = load(settings.dataset, seed=settings.seed).classes
+    return poisoned(own, attack_of(settings.attack), classes)
 
 
 def deal(dataset: str, partition: str, members: tuple[str, ...], seed: int) -> dict[str, Samples]:
@@ -123,7 +130,7 @@ async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer:
         fetch=_fetching(settings.stressor, access),
     )
     worker = Worker(settings.name)
-    worker.service(LearnerService(learner, access), SERVICE, executor="inline")
+    worker.service(LearnerService(_wearing(learner, settings), access), SERVICE, executor="inline")
     if settings.laboratory:
         worker.service(Laboratory(learner), LABORATORY, executor="thread")
     try:
@@ -140,6 +147,13 @@ async def serve(settings: DeviceSettings, control: asyncio.StreamReader, answer:
             await _obey(control, transport, settings.link)
     finally:
         await transport.close()
+
+
+def _wearing(learner: EmulatedLearner, settings: DeviceSettings) -> Learning:
+    """The learner, with the attack that it was told to wear."""
+    if not settings.attack:
+        return learner
+    return Lying(learner, attack_of(settings.attack), settings.seed)
 
 
 async def _obey(control: asyncio.StreamReader, transport: ShapedTransport, link: Link) -> None:

@@ -19,9 +19,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from axon import client
+from axon.attacks.names import attack_of
 from axon.errors import ConfigurationError
 from axon.learning.evaluation import flops_per_sample
 from axon.learning.loop import LoopTrainer
+from axon.learning.lying import check_bearable
 from axon.learning.nets import initial
 from axon.learning.tasks import default_spec
 from axon.rounds.remote import Hosting, RemoteFleet
@@ -32,7 +34,7 @@ from axon.testbed.activity import Activity, random_matrix
 from axon.testbed.catalogue import Device, check_members
 from axon.testbed.catalogue import fleet as devices_of
 from axon.testbed.device import LABORATORY, DeviceSettings
-from axon.testbed.entering import run_for_real
+from axon.testbed.entering import World, run_for_real
 from axon.testbed.processes import DeviceProcess
 from axon.values import Job, Samples
 from axon.worker import Worker
@@ -62,6 +64,8 @@ class Emulation:
     """Whether learners keep a margin that they learn from their own misses."""
     private: Collection[str] = ()
     """Devices that do not tell their capability."""
+    attacks: Mapping[str, str] = field(default_factory=dict)
+    """The names of the attacks that devices wear, by device."""
     laboratory: bool = False
     """Whether experiments may ask devices what no learner tells."""
 
@@ -78,10 +82,13 @@ def emulated(
         raise ConfigurationError("a fleet needs at least one device")
     how = emulation or Emulation()
     check_members("private", how.private, named)
+    check_members("attacks", how.attacks, named)
+    for text in how.attacks.values():
+        check_bearable(attack_of(text))  # One mistake, not one of every process.
     return Emulated(named, seed, how)
 
 
-class Emulated:
+class Emulated(World):
     """A world to run something in."""
 
     def __init__(self, devices: dict[str, Device], seed: int, emulation: Emulation) -> None:
@@ -89,6 +96,10 @@ class Emulated:
         self._seed = seed
         self._how = emulation
         self._stack = AsyncExitStack()
+
+    @property
+    def devices(self) -> dict[str, Device]:
+        return self._devices
 
     def run(self, main: Callable[[EmulatedFleet], Awaitable[T]]) -> T:
         """Run `main` with the fleet on a loop of its own."""
@@ -144,6 +155,7 @@ class Emulated:
             tasks=how.tasks,
             dynamic=how.dynamic,
             discloses=name not in how.private,
+            attack=how.attacks.get(name, ""),
             laboratory=how.laboratory,
         )
 

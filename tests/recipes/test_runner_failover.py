@@ -1,0 +1,103 @@
+"""Recipes that are led: what a primary and a standby keep, and what cannot be led."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axon.errors import ConfigurationError, RunExists, Superseded
+from axon.recipes import runner
+from axon.recipes.runner import MODEL, RECORDS, Keeping, begun_as, run_recipe
+from axon.recipes.settings import Recipe
+from axon.report.records import read
+from axon.rounds.checkpoint import open_store
+from axon.rounds.events import CycleEnded, Event
+from axon.rounds.standby import Candidacy
+from axon.testbed import virtual
+from tests.rounds.worlds import FakeFleet, good
+
+RECIPE = Recipe(
+    dataset="synthetic", world="deployed", hosts=("pi",), own_data=True, cycles=4, seed=5
+)
+PRIMARY, SECOND = Candidacy(holder="one", eager=True), Candidacy(holder="two")
+
+
+class Killed(BaseException):
+    """What ends a process: nobody catches it."""
+
+
+class World:
+    """Real devices, as far as a recipe can tell, in virtual time."""
+
+    def run(self, main: Callable[[Any], Awaitable[Any]]) -> Any:
+        async def entered() -> Any:
+            return await main(FakeFleet(a=good(0.1)))
+
+        return virtual.run(entered())
+
+
+@pytest.fixture(autouse=True)
+def _world(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "world_of", lambda *_: World())
+
+
+def kill_after(cycle: int) -> Callable[[Event], None]:
+    def listen(event: Event) -> None:
+        if isinstance(event, CycleEnded) and event.record.cycle == cycle:
+            raise Killed
+
+    return listen
+
+
+def kept(folder: Path, name: str, candidacy: Candidacy | None, *, resume: bool = True) -> Keeping:
+    store = str(folder / "runs.db")
+    return Keeping(out=folder / name, store=store, resume=resume, candidacy=candidacy)
+
+
+def test_a_standby_goes_on_where_the_primary_was_killed(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run_recipe(RECIPE, kept(tmp_path, "one", PRIMARY, resume=False), listen=kill_after(2))
+    outcome = run_recipe(RECIPE, kept(tmp_path, "two", SECOND))
+    assert [(record.cycle, record.epoch) for record in outcome.records] == [
+        (1, 1), (2, 1), (3, 2), (4, 2)
+    ]  # fmt: skip
+    assert read(tmp_path / "two" / RECORDS) == outcome.records
+    assert len(read(tmp_path / "one" / RECORDS)) == 2
+    # The primary comes back to a run that is over, and keeps what others did.
+    again = run_recipe(RECIPE, kept(tmp_path, "one", replace(PRIMARY, holder="back")))
+    assert again.records == outcome.records == read(tmp_path / "one" / RECORDS)
+    models = [(tmp_path / name / MODEL).read_bytes() for name in ("one", "two")]
+    assert models[0] == models[1]
+
+
+def test_a_standby_changes_no_settings(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run_recipe(RECIPE, kept(tmp_path, "one", PRIMARY, resume=False), listen=kill_after(1))
+    run_recipe(replace(RECIPE, cycles=2), kept(tmp_path, "two", SECOND))
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        assert begun_as(store, "run") == RECIPE
+
+
+def test_a_run_that_is_led_is_neither_begun_again_nor_advanced_by_others(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        store.begin("run", "{}")
+        store.lead("run", "one")
+    for candidacy in (None, PRIMARY):
+        with pytest.raises(RunExists, match="--resume"):
+            run_recipe(RECIPE, kept(tmp_path, "a", candidacy, resume=False))
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        store.amend("run", runner.settings_of(RECIPE))
+    with pytest.raises(Superseded, match="without leading it"):
+        run_recipe(RECIPE, kept(tmp_path, "a", None))
+
+
+def test_what_dies_with_its_process_cannot_be_led(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"simulated world .* dies with it"):
+        run_recipe(replace(RECIPE, world="simulated"), kept(tmp_path, "a", PRIMARY))
+    with pytest.raises(ConfigurationError, match=r"needs a store .*--store"):
+        run_recipe(RECIPE, Keeping(candidacy=PRIMARY))
