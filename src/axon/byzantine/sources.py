@@ -1,0 +1,105 @@
+"""Where a worker gets the model of a step from: how far it trusts its servers.
+
+`FromOne` trusts one server. `FromQuorum` trusts no single one: it takes the fastest q models and
+aggregates them, so that f lying servers cannot feed it a model of their own. `FromPrimary` trusts
+all of them to be honest and none to be alive. `Own` is the model of the worker's own node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from axon.byzantine.board import MODEL, Absent, Board, Readable
+from axon.byzantine.computing import Charged, Computing
+from axon.byzantine.quorum import Terms, fastest
+from axon.errors import QuorumNotReached
+from axon.policies import Aggregator
+from axon.values import Vector
+
+
+class Source(Protocol):
+    """Gives a worker the model of a step."""
+
+    async def model(self, step: int) -> Vector:
+        """The model; raises `QuorumNotReached` where there is none to be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromOne:
+    """The model of a server that is trusted."""
+
+    name: str
+    server: Readable
+    terms: Terms
+
+    async def model(self, step: int) -> Vector:
+        """Its model."""
+        found = await fastest({self.name: self.server}, (MODEL, step, 0), 1, self.terms)
+        return found.vectors[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class FromQuorum:
+    """What a rule makes of the fastest q models, as ByzSGD's workers do."""
+
+    servers: Mapping[str, Readable]
+    q: int
+    rule: Aggregator
+    terms: Terms
+    computing: Computing = field(default_factory=Charged)
+
+    async def model(self, step: int) -> Vector:
+        """The aggregate."""
+        found = await fastest(self.servers, (MODEL, step, 0), self.q, self.terms)
+        models = list(found.vectors.values())
+        return await self.computing("aggregation", lambda: self.rule(models, [1.0] * self.q))
+
+
+@dataclass(slots=True)
+class FromPrimary:
+    """The model of the first server that has not failed; one that did is not asked again.
+
+    `terms.patience_s` is how long a silent primary is waited for. It must be longer than a step
+    takes, or a live primary is left for dead.
+    """
+
+    servers: Mapping[str, Readable]
+    """In the order in which they take over."""
+    terms: Terms
+    _failed: set[str] = field(default_factory=set)
+
+    @property
+    def primary(self) -> str:
+        """Who is asked now; the last one stays."""
+        alive = [name for name in self.servers if name not in self._failed]
+        return alive[0] if alive else list(self.servers)[-1]
+
+    async def model(self, step: int) -> Vector:
+        """The primary's model, or that of the one after it."""
+        while True:
+            name = self.primary
+            try:
+                asked = {name: self.servers[name]}
+                found = await fastest(asked, (MODEL, step, 0), 1, self.terms)
+            except QuorumNotReached:
+                if name == list(self.servers)[-1]:
+                    raise
+                self._failed.add(name)
+            else:
+                return found.vectors[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The model of the server in the same node."""
+
+    board: Board
+
+    async def model(self, step: int) -> Vector:
+        """Its model."""
+        found = await self.board.read(MODEL, step)
+        if isinstance(found, Absent):
+            raise QuorumNotReached(wanted=1, got=0, hint=str(found))
+        return found

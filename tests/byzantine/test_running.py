@@ -1,0 +1,91 @@
+"""A node at a time over HTTP, and the examples' own loops in place of a topology's."""
+
+from __future__ import annotations
+
+import asyncio
+import runpy
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from axon import client
+from axon.aggregation import Mean, Median
+from axon.attacks import Random
+from axon.byzantine.board import MODEL
+from axon.byzantine.running import serving, train
+from axon.byzantine.wire import RemoteBoard
+from axon.errors import ConfigurationError, Unauthorised
+from axon.rounds.remote import Hosting
+from axon.rpc.security.keys import Key
+from axon.topology import decentralised, replicated_servers, single_server
+from tests.byzantine.worlds import cluster, failures, run
+from tests.rpc.scripts import free_port
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "byzantine"
+
+
+@pytest.mark.system
+def test_a_cluster_over_http_with_a_key() -> None:
+    topology = replicated_servers(4, 4, faulty_servers=1, faulty_workers=1)
+    chosen = cluster(topology, Median(1), steps=10, hostile={"server-2": Random()})
+    addresses = {name: f"http://127.0.0.1:{free_port()}" for name in topology.nodes}
+    hosting = Hosting(key=Key.new())
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            nodes = {
+                name: await stack.enter_async_context(
+                    serving(chosen, name, addresses, hosting=hosting)
+                )
+                for name in topology.nodes
+            }
+            ended = await asyncio.gather(*(train(nodes[name]) for name in topology.servers))
+            for name, trained in zip(topology.servers, ended, strict=True):
+                assert trained.failure == "", name
+                assert len(trained.records) == 10
+                assert trained.accuracy is not None
+                assert trained.accuracy > 0.4
+            stranger = RemoteBoard(addresses["server-0"], client.access(), chosen.size)
+            with pytest.raises(Unauthorised):
+                await stranger.read(MODEL, 9)
+            with pytest.raises(ConfigurationError, match="worker-0 is no server"):
+                await train(nodes["worker-0"])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("listing", "loop"),
+    [("single_server", "ssmw"), ("replicated", "msmw"), ("decentralised", "peer")],
+)
+def test_the_listings_train(listing: str, loop: str) -> None:
+    written = runpy.run_path(str(EXAMPLES / f"{listing}.py"))
+    topology = {
+        "single_server": single_server(6, faulty=1),
+        "replicated": replicated_servers(4, 6, faulty_servers=1, faulty_workers=1),
+        "decentralised": decentralised(4, faulty=1),
+    }[listing]
+    outcome = run(cluster(topology, Mean(), steps=8, loop=written[loop]))
+    assert not failures(outcome)
+    for trained in outcome.servers.values():
+        assert [record.step for record in trained.records] == list(range(8))
+
+
+@pytest.mark.slow
+def test_the_example_tells_both_accuracies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["main.py", "--steps", "40"])
+    runpy.run_path(str(EXAMPLES / "main.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    rows = {
+        cells[1].strip().split(":")[0]: cells[2:4]
+        for line in lines
+        if len(cells := line.split("│")) == 5
+    }
+    (_, ruined), (honest, borne) = rows["vanilla"], rows["MSMW"]
+    assert float(ruined.split()[0]) < 0.2
+    assert float(borne) > 0.3
+    assert float(honest) > 0.3
