@@ -20,6 +20,8 @@
     ├── QuorumNotReached          a gather ended with fewer answers than it needed
     ├── RunExists                 a new run has the name of one that is already kept
     ├── CheckpointConflict        a cycle to be saved is not the one after the last one saved
+    ├── Superseded                another orchestrator leads the run now
+    ├── StoreSilent               the store cannot be reached, or does not answer, for now
     └── ConfigurationError        an option that cannot be meant, such as an open port without a key
 
 Where a built-in class says the same (`TimeoutError`, `ConnectionRefusedError`, …) ours is one too,
@@ -170,6 +172,29 @@ class CheckpointConflict(AxonError):
     hint = (
         "is another orchestrator advancing this run? read the latest checkpoint and go on from it"
     )
+
+
+class Superseded(AxonError):
+    """Another orchestrator leads the run now: it has the higher epoch, and only it may save."""
+
+    def __init__(self, run: str, epoch: int | None, *, by: int, holder: str = "") -> None:
+        what = "without leading it" if epoch is None else f"as epoch {epoch}"
+        hint = "it has stepped down; the run goes on without it"
+        if epoch is None:
+            hint = "go on with --failover, or stand by"
+        super().__init__(
+            f"run {run!r} is led by {holder or 'nobody'} as epoch {by}, "
+            f"and this orchestrator wanted to advance it {what}",
+            hint=hint,
+        )
+        self.run = run
+        self.epoch = epoch
+        self.by = by
+        self.holder = holder
+
+
+class StoreSilent(AxonError):
+    """The store cannot be reached or does not answer; what was asked of it may have been done."""
 
 
 class ConfigurationError(AxonError, ValueError):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from axon.errors import ConfigurationError
 from axon.failure import Failure as Failure  # noqa: PLC0414  (one of the nouns, told here)
 from axon.seeds import Name
+from axon.shown import Shown
 
 Vector: TypeAlias = NDArray[np.float32]
 """A model's parameters, all of them, as one flat array."""
@@ -60,7 +61,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSpec:
+class TaskSpec(Shown):
     """What is trained, as it travels: the name of a net that the learner has, and numbers."""
 
     net: str
@@ -95,7 +96,7 @@ class TaskSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCost:
+class TaskCost(Shown):
     """What one cycle of a task costs a learner, whoever it is."""
 
     model_bytes: int
@@ -109,7 +110,7 @@ class TaskCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capability:
+class Capability(Shown):
     """What one learner can do for one task, as it measured itself.
 
     It is the learner's own business: nothing sends it anywhere unless the learner is asked and
@@ -126,7 +127,7 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Shown):
     """What one learner is asked to do in a cycle."""
 
     shards: int | None
@@ -140,7 +141,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Shown):
     """Who does what in one cycle, and by when."""
 
     cycle: int
@@ -175,6 +176,9 @@ class Order:
     """What the learner shows when it fetches shards; without one, its name will do."""
     source: str = ""
     """Where the model and the shards are to be had: an address, or nothing for an own source."""
+    epoch: int = 0
+    """Of whoever leads the run: an order of a higher one takes the place of what is being done, one
+    of a lower comes from somebody who was replaced. 0 for a run that nobody stands by."""
     previous_s: float | None = None
     """How long this learner's update took to come in the cycle before; infinite if it was given up,
     None if there was none to wait for."""
@@ -189,6 +193,7 @@ class Order:
             if not isinstance(text, str) or len(text) > 1000:
                 raise ConfigurationError(f"{name} of an order must be a short text")
         check_whole("cycle", self.cycle, least=0)
+        check_whole("epoch", self.epoch, least=0)
         check_whole("shard_samples", self.shard_samples, least=1)
         check_whole("shards", self.shards, least=0)
         check_positive("deadline_s", self.deadline_s)
@@ -233,7 +238,7 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timings:
+class Timings(Shown):
     """How long a learner took over each part, by its own clock."""
 
     download_s: float
@@ -259,7 +264,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declined:
+class Declined(Shown):
     """A learner's answer when it sits a cycle out, and why: no time, no memory, busy."""
 
     run: str
@@ -278,7 +283,7 @@ was there before it answered, or it was given nothing to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRecord:
+class DeviceRecord(Shown):
     """What became of one learner in one cycle, as the orchestrator saw it."""
 
     device: str
@@ -299,7 +304,7 @@ class DeviceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundRecord:
+class RoundRecord(Shown):
     """What happened in one cycle."""
 
     run: str
@@ -316,6 +321,8 @@ class RoundRecord:
     loss: float | None = None
     digest: str = ""
     """Of the parameters that came out: two runs that agree here agree in every bit."""
+    epoch: int | None = None
+    """Of whoever led the run in this cycle; None, and left out of files, where nobody stands by."""
 
     @property
     def duration_s(self) -> float:

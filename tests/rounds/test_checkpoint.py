@@ -190,8 +190,8 @@ def test_two_may_make_the_store_at_once(where: str) -> None:
 def test_a_newer_store_is_not_touched(where: str) -> None:
     open_store(where).close()
     postgres = where.startswith("postgresql:")
-    execute(where, "UPDATE axon_store SET version = 2" if postgres else "PRAGMA user_version = 2")
-    with pytest.raises(ConfigurationError, match="has version 2, and this Axon knows 1"):
+    execute(where, "UPDATE axon_store SET version = 3" if postgres else "PRAGMA user_version = 3")
+    with pytest.raises(ConfigurationError, match="has version 3, and this Axon knows 2"):
         open_store(where)
 
 

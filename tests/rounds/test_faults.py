@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.aggregation.mean import weighted_mean
+from axon.aggregation.means import weighted_mean
 from axon.allocation.equal import Equal, Open
 from axon.errors import AxonError, QuorumNotReached
 from axon.learning.batched import BatchedTrainer

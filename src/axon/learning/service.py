@@ -32,6 +32,9 @@ OVERTAKEN_S = 2.0
 """How long a question after an order's progress waits for the order."""
 
 
+MOST_RUNS = 64
+"""Of how many runs it is remembered who leads them."""
+
 SPARE_BYTES = 64 << 10
 """What an answer may have beside its arrays; what is told in words fits in as much."""
 
@@ -128,7 +131,8 @@ class LearnerService:
 
     A newer order of the same run takes the place of an older one, whose orchestrator has given up
     on it or has died and come back; another run has to wait until this one is silent, even if its
-    name is the same.
+    name is the same. Of orchestrators that lead a run one after the other, only the newest is
+    served: one that was replaced and does not know it yet hears so from here.
     """
 
     def __init__(self, learner: Learning, access: client.Access) -> None:
@@ -137,6 +141,8 @@ class LearnerService:
         self._sources: dict[tuple[str, TaskCost, int], RemoteSource] = {}
         self._busy: asyncio.Task[Any] | None = None
         self._run = ("", "")
+        self._epochs: dict[tuple[str, str], int] = {}
+        """The highest epoch heard of by run and owner, the run heard of last at the end."""
         self._watched = ""
         self._progress: tuple[int, int] | None = None
 
@@ -169,13 +175,18 @@ class LearnerService:
         """Do the work of an order, with no other at the same time."""
         if order.device != self._learner.name:
             raise ValueError(f"this is {self._learner.name}, not {order.device}")
+        run, newest = (order.run, order.owner), self._newest_epoch(order)
         # Asked again after each wait: another order may have come first meanwhile.
-        while self._busy is not None and not self._busy.done():
-            if (order.run, order.owner) != self._run:
+        while order.epoch == newest and self._busy is not None and not self._busy.done():
+            if run != self._run:
                 return _declined(order, f"busy with run {self._run[0]}")
             await _end(self._busy)
+            newest = self._newest_epoch(order)
+        if order.epoch < newest:
+            reason = f"epoch {newest} leads run {order.run}, this order is of epoch {order.epoch}"
+            return _declined(order, reason)
         source = self._source(order)
-        self._run, self._watched, self._progress = (order.run, order.owner), order.ticket, None
+        self._run, self._watched, self._progress = run, order.ticket, None
         task = asyncio.ensure_future(work(source))
         self._busy = task
         try:
@@ -207,6 +218,16 @@ class LearnerService:
                 told = self._progress
                 yield told
             await asyncio.sleep(REPORT_EVERY_S)
+
+    def _newest_epoch(self, order: Order) -> int:
+        """The highest epoch that has led the order's run, of which this order is a sign too."""
+        run = (order.run, order.owner)
+        newest = max(order.epoch, self._epochs.pop(run, 0))
+        if newest:
+            self._epochs[run] = newest
+        if len(self._epochs) > MOST_RUNS:
+            del self._epochs[next(iter(self._epochs))]
+        return newest
 
     def _note(self, done: int, total: int) -> None:
         self._progress = (done, total)

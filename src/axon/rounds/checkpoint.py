@@ -21,6 +21,7 @@ import numpy as np
 
 from axon.errors import AxonError, CheckpointConflict, ConfigurationError, RunExists
 from axon.report.records import digest, digest_of, from_line
+from axon.rounds.leadership import HEARTBEAT_S, Leadership
 from axon.rounds.survey import Finding
 from axon.values import RoundRecord, Vector, check_whole
 
@@ -88,12 +89,34 @@ class Store(Protocol):
     def settings(self, run: str) -> str | None:
         """What the run began with, or was last amended to; None for an unknown run."""
 
-    def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
+    def save(self, checkpoint: Checkpoint, record: RoundRecord, epoch: int | None = None) -> None:
         """Add the cycle's record and replace the run's checkpoint, both or neither.
 
         The record's digest, where it has one, is kept as that of the parameters. Raises
-        `CheckpointConflict` unless the cycle is the one after the last one saved.
+        `CheckpointConflict` unless the cycle is the one after the last one saved, and `Superseded`
+        unless the epoch is the one that leads the run, whose beats it adds to; None is for a run
+        that nobody has ever led.
         """
+
+    def lead(
+        self,
+        run: str,
+        holder: str,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
+        after: Leadership | None = None,
+    ) -> Leadership:
+        """Lead the run as its next epoch, if `after`, where it is given, still is how it stands.
+
+        Gives how it stands then: whoever asked leads if the holder is its own name. Raises
+        `ConfigurationError` for an unknown run.
+        """
+
+    def beat(self, run: str, epoch: int) -> None:
+        """Show that the holder of that epoch lives; raises `Superseded` if it no longer leads."""
+
+    def leadership(self, run: str) -> Leadership | None:
+        """Who leads the run, of epoch 0 if nobody ever has; None for an unknown run."""
 
     def latest(self, run: str) -> Checkpoint | None:
         """Where the run is to be taken up; None before its first cycle is saved."""
@@ -220,6 +243,9 @@ def _array_of(data: memoryview | bytes) -> Vector:
     return np.frombuffer(data, dtype="<f4").astype(np.float32)
 
 
+LOOKS = 3
+"""How often a run is looked at whose checkpoint and records differ: they are read one after the
+other, and whoever leads the run may save a cycle in between."""
 _DAMAGE_HINT = "the store is damaged: restore it from a backup"
 
 
@@ -253,9 +279,12 @@ def records_of(where: str, run: str, rows: Sequence[tuple[int, str]]) -> list[Ro
 
 def state_of(store: Store, run: str) -> tuple[Checkpoint | None, list[RoundRecord]]:
     """The newest checkpoint and the records of a run, which raises unless they agree."""
-    records, latest = store.records(run), store.latest(run)
-    cycles = [record.cycle for record in records]
-    after = 0 if latest is None else latest.cycle
+    for _ in range(LOOKS):
+        records, latest = store.records(run), store.latest(run)
+        cycles = [record.cycle for record in records]
+        after = 0 if latest is None else latest.cycle
+        if len(cycles) == after:
+            break
     what = f"run {run!r} cannot be taken up"
     if cycles != list(range(1, after + 1)):
         raise damaged(

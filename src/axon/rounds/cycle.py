@@ -61,12 +61,14 @@ class Cycle:
         state: State,
         tell: Callable[[Event], None] | None = None,
         owner: str = "",
+        epoch: int = 0,
     ) -> None:
         self._run = run
         self._scheme = scheme
         self._depot = depot
         self._state = state
         self._owner = owner
+        self._epoch = epoch
         self._tell = tell
         self._codec = codec(scheme.codec)
         self._number = state.cycle + 1
@@ -166,6 +168,7 @@ class Cycle:
             seed=run.seed,
             codec=self._scheme.codec,
             owner=self._owner,
+            epoch=self._epoch,
             ticket=secrets.token_hex(8),
             previous_s=self._state.previous_s.get(name),
         )

@@ -6,8 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.rounds.leadership import Leadership
 from axon.rounds.survey import Finding
 from axon.values import DeviceRecord, Plan, RoundRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StandsBy:
+    """Another orchestrator leads the run; this one watches it."""
+
+    leadership: Leadership
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """From now on this orchestrator leads the run."""
+
+    epoch: int
+    holder: str
+    cycles: int
+    """How many were saved by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLost:
+    """The store cannot be reached; without it nothing is advanced, and it is asked on."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +80,13 @@ class CycleEnded:
 
 
 Event: TypeAlias = (
-    SurveyBegan | SurveyEnded | CycleBegan | LearnerProgress | LearnerSettled | CycleEnded
+    StandsBy
+    | TookOver
+    | StoreLost
+    | SurveyBegan
+    | SurveyEnded
+    | CycleBegan
+    | LearnerProgress
+    | LearnerSettled
+    | CycleEnded
 )

@@ -20,6 +20,7 @@ from axon.data.shards import Shards
 from axon.errors import AxonError, CheckpointConflict, QuorumNotReached
 from axon.learning.evaluation import evaluate
 from axon.learning.nets import initial
+from axon.report.frames import Records
 from axon.report.records import digest
 from axon.rounds.checkpoint import Checkpoint, Store
 from axon.rounds.collect import NO_ANSWER
@@ -28,6 +29,8 @@ from axon.rounds.depot import Depot
 from axon.rounds.events import CycleEnded, Event, SurveyBegan, SurveyEnded
 from axon.rounds.fleet import Fleet, Peer
 from axon.rounds.judge import is_finite
+from axon.rounds.leadership import check_epoch
+from axon.rounds.lease import Lease
 from axon.rounds.settings import Run, Scheme
 from axon.rounds.survey import Surveyor, to_ask
 from axon.values import DeviceRecord, RoundRecord, Vector
@@ -50,11 +53,13 @@ class Orchestrator:
         self._dataset = dataset
         self._fleet = fleet
         self._scheme = scheme or Scheme()
+        self._needed = self._scheme.needed(run.quorum)
         self._store = store
         self._tell = listen
         stock = Shards(dataset.train, run.shard_samples, seed=run.seed)
         self._depot = Depot(run.name, stock, self._scheme.sample, run.seed)
         self._owner = secrets.token_hex(8)
+        self._lease: Lease | None = None
         self._zero_s = 0.0
         self._state = State(0, initial(run.spec, run.seed), {}, {})
 
@@ -63,27 +68,29 @@ class Orchestrator:
         """The global model as it stands."""
         return self._state.parameters
 
-    async def run(self) -> list[RoundRecord]:
+    async def run(self, lease: Lease | None = None) -> Records:
         """Run every cycle that is left, and give their records.
 
-        Raises `QuorumNotReached` when a cycle fails; what came before it is saved.
+        Raises `QuorumNotReached` when a cycle fails; what came before it is saved. A run that
+        others stand by needs the lease of whoever leads it: `Superseded` is raised without.
         """
-        async with aclosing(self.cycles()) as cycles:
-            return [record async for record in cycles]
+        async with aclosing(self.cycles(lease)) as cycles:
+            return Records([record async for record in cycles])
 
-    async def cycles(self) -> AsyncGenerator[RoundRecord, None]:
+    async def cycles(self, lease: Lease | None = None) -> AsyncGenerator[RoundRecord, None]:
         """The cycles that are left, one by one, each recorded and saved before it is given."""
-        self._take_up()
+        self._lease = lease
+        await self._take_up()
         async with self._fleet.hosting(self._depot):
             while self._state.cycle < self._run.cycles:
                 yield await self._cycle()
 
-    def _take_up(self) -> None:
+    async def _take_up(self) -> None:
         """Start where the newest checkpoint ends, if there is one."""
         self._zero_s = asyncio.get_running_loop().time()
         if self._store is None:
             return
-        saved = self._store.latest(self._run.name)
+        saved = await self._latest(self._store)
         if saved is None:
             if self._store.settings(self._run.name) is None:
                 self._store.begin(self._run.name, "{}")
@@ -95,6 +102,17 @@ class Orchestrator:
         self._state = State(
             saved.cycle, saved.parameters, saved.step_state, saved.previous_s, saved.findings
         )
+
+    async def _latest(self, store: Store) -> Checkpoint | None:
+        """The newest checkpoint, for whoever may go on from it."""
+        name, lease = self._run.name, self._lease
+        if lease is not None:
+            self._owner = lease.owner
+            return await lease.reach(store.latest, name)
+        led = store.leadership(name)
+        if led is not None:
+            check_epoch(name, led, None)
+        return store.latest(name)
 
     def _check(self, saved: Checkpoint) -> None:
         """A run goes on only as what it was: its seed names all that it draws."""
@@ -114,16 +132,16 @@ class Orchestrator:
         peers = await self._fleet.muster(number)
         await self._survey(peers, number)
         started_s = self._clock_s()
-        cycle = Cycle(run, self._scheme, self._depot, self._state, self._tell, self._owner)
+        marks = (self._owner, self._epoch or 0)
+        cycle = Cycle(run, self._scheme, self._depot, self._state, self._tell, *marks)
         harvest = await cycle.run(peers)
         ended_s = self._clock_s()
-        wanted = run.quorum or 1
-        if len(harvest.vectors) < wanted:
+        if len(harvest.vectors) < self._needed:
             raise QuorumNotReached(
-                wanted=wanted,
+                wanted=self._needed,
                 got=len(harvest.vectors),
                 answers=harvest.devices,
-                hint=_reasons(harvest.devices),
+                hint=self._shortage(harvest.devices),
             )
         self._state = await self._fleet.aside(self._advance, harvest)
         accuracy, loss = await self._evaluate(number)
@@ -138,6 +156,7 @@ class Orchestrator:
             accuracy=accuracy,
             loss=loss,
             digest=await self._fleet.aside(digest, self._state.parameters),
+            epoch=self._epoch,
         )
         await self._save(record, tuple(peers))
         if self._tell is not None:
@@ -149,16 +168,24 @@ class Orchestrator:
         survey, state = self._scheme.survey, self._state
         if survey is None:
             return
-        asked = to_ask(peers, state.findings, survey, number, self._run.quorum or 1)
+        asked = to_ask(peers, state.findings, survey, number, self._needed)
         if not asked:
             return
         if self._tell is not None:
             self._tell(SurveyBegan(tuple(asked)))
-        surveyor = Surveyor(self._run, survey, self._depot, self._owner)
+        marks = (self._owner, self._epoch or 0)
+        surveyor = Surveyor(self._run, survey, self._depot, *marks)
         found = await surveyor.ask(asked, state.parameters, state.findings, number)
         self._state = replace(state, findings={**state.findings, **found})
         if self._tell is not None:
             self._tell(SurveyEnded(found))
+
+    def _shortage(self, devices: Sequence[DeviceRecord]) -> str:
+        """Why a cycle came to too few updates, for one line."""
+        told, least = [_reasons(devices)], self._scheme.least
+        if least > (self._run.quorum or 1):
+            told.insert(0, f"{self._scheme.aggregate} works with {least} updates at least")
+        return "; ".join(filter(None, told))
 
     def _advance(self, harvest: Harvest) -> State:
         state = self._state
@@ -218,7 +245,14 @@ class Orchestrator:
             fleet=self._fleet.snapshot(),
             seed=self._run.seed,
         )
-        await self._fleet.aside(self._store.save, checkpoint, record)
+        if self._lease is not None:
+            await self._lease.save(checkpoint, record)
+        else:
+            await self._fleet.aside(self._store.save, checkpoint, record)
+
+    @property
+    def _epoch(self) -> int | None:
+        return None if self._lease is None else self._lease.epoch
 
     def _clock_s(self) -> float:
         return asyncio.get_running_loop().time() - self._zero_s

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from axon.errors import AxonError, ConfigurationError
+from axon.errors import AxonError, ConfigurationError, StoreSilent
 from axon.report.records import to_line
 from axon.rounds.checkpoint import (
     Checkpoint,
@@ -27,6 +27,13 @@ from axon.rounds.checkpoint import (
     records_of,
     unpack,
 )
+from axon.rounds.leadership import (
+    HEARTBEAT_S,
+    Leadership,
+    check_begun,
+    check_claim,
+    check_epoch,
+)
 from axon.values import RoundRecord
 
 if TYPE_CHECKING:
@@ -36,12 +43,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-VERSION = 1
+VERSION = 2
 LOCK_S = 30
 """How long to wait for another orchestrator that is saving a cycle of the same run."""
+LOST_S = 10
+"""How long a server may leave unacknowledged what it was sent before it counts as gone."""
 _SETUP_LOCK = int.from_bytes(b"Axon", "big")
 
-_SCHEMA = (
+_FIRST = (
     "CREATE TABLE axon_store (version integer NOT NULL)",
     "CREATE TABLE axon_runs (run text PRIMARY KEY, settings text NOT NULL)",
     """CREATE TABLE axon_records (
@@ -55,6 +64,13 @@ _SCHEMA = (
     # Floats do not compress; trying costs more than writing them.
     "ALTER TABLE axon_vectors ALTER COLUMN data SET STORAGE EXTERNAL",
 )
+_SECOND = (
+    """CREATE TABLE axon_leaders (
+        run text PRIMARY KEY REFERENCES axon_runs, epoch integer NOT NULL, holder text NOT NULL,
+        owner text NOT NULL, heartbeat_s double precision NOT NULL, beats bigint NOT NULL)""",
+)
+_SCHEMAS = {1: _FIRST, 2: _SECOND}
+"""What each version added to the one before."""
 
 
 class PostgresStore:
@@ -111,19 +127,61 @@ class PostgresStore:
         """See `Store.settings`."""
         return self._run(lambda connection: _settings(connection, run))
 
-    def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
+    def save(self, checkpoint: Checkpoint, record: RoundRecord, epoch: int | None = None) -> None:
         """See `Store.save`."""
         check_pair(checkpoint, record)
         line, (head, vectors) = to_line(record), pack(checkpoint, record.digest)
         run, cycle = checkpoint.run, checkpoint.cycle
+
+        def work(connection: Connection) -> None:
+            _take_turn(connection, run, cycle, epoch)
+            _save(connection, (run, cycle), line, head, vectors)
+
         self._run(
-            lambda connection: _save(connection, (run, cycle), line, head, vectors),
+            work,
             again=lambda connection: (
-                None
-                if _has(connection, run, cycle, line)
-                else _save(connection, (run, cycle), line, head, vectors)
+                None if _has(connection, run, cycle, line) else work(connection)
             ),
         )
+
+    def lead(
+        self,
+        run: str,
+        holder: str,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
+        after: Leadership | None = None,
+    ) -> Leadership:
+        """See `Store.lead`."""
+        check_claim(holder, heartbeat_s)
+
+        def work(connection: Connection) -> Leadership:
+            found = check_begun(run, _leadership(connection, run, lock=True))
+            led = found.claimed(holder, heartbeat_s, after)
+            if led is not found:
+                connection.execute(
+                    """INSERT INTO axon_leaders VALUES (%s, %s, %s, %s, %s, %s)
+                    ON CONFLICT (run) DO UPDATE SET epoch = excluded.epoch,
+                    holder = excluded.holder, owner = excluded.owner,
+                    heartbeat_s = excluded.heartbeat_s, beats = excluded.beats""",
+                    (run, led.epoch, led.holder, led.owner, led.heartbeat_s, led.beats),
+                )
+            return led
+
+        return self._run(work)
+
+    def beat(self, run: str, epoch: int) -> None:
+        """See `Store.beat`."""
+
+        def work(connection: Connection) -> None:
+            check_epoch(run, check_begun(run, _leadership(connection, run, lock=True)), epoch)
+            _count(connection, run, epoch)
+
+        self._run(work)
+
+    def leadership(self, run: str) -> Leadership | None:
+        """See `Store.leadership`."""
+        return self._run(lambda connection: _leadership(connection, run))
 
     def latest(self, run: str) -> Checkpoint | None:
         """See `Store.latest`."""
@@ -167,6 +225,8 @@ class PostgresStore:
                         raise
                     self._connection = self._connect()
                     return self._transact(again or work)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                raise StoreSilent(f"{self.name}: {str(error).strip()}") from error
             except psycopg.Error as error:
                 raise AxonError(f"{self.name}: {str(error).strip()}") from error
 
@@ -182,7 +242,9 @@ class PostgresStore:
                 f"not an address of a PostgreSQL database: {error}",
                 hint="postgresql://user@host:port/database",
             ) from error
-        return {"connect_timeout": 10, "application_name": "axon", **given}
+        # Whoever waits for a server that is gone would neither lead nor step down.
+        patience = {"connect_timeout": 10, "tcp_user_timeout": 1000 * LOST_S}
+        return {**patience, "application_name": "axon", **given}
 
     def _connect(self) -> Connection:
         psycopg = self._psycopg
@@ -195,7 +257,7 @@ class PostgresStore:
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             connection.execute(f"SET lock_timeout = '{LOCK_S}s'")
         except psycopg.Error as error:
-            raise AxonError(
+            raise StoreSilent(
                 f"cannot connect to {self.name}: {str(error).strip()}",
                 hint="is the server running, and are its address, user and password right?",
             ) from error
@@ -205,16 +267,19 @@ class PostgresStore:
         # Of two processes only one makes the tables; IF NOT EXISTS alone does not see to that.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
         row = connection.execute("SELECT to_regclass('axon_store') IS NOT NULL").fetchone()
-        if row == (False,):
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.execute("INSERT INTO axon_store VALUES (%s)", (VERSION,))
-        version = connection.execute("SELECT max(version) FROM axon_store").fetchone()
-        if version is not None and version[0] > VERSION:
+        there = 0
+        if row == (True,):
+            found = connection.execute("SELECT max(version) FROM axon_store").fetchone()
+            there = 0 if found is None else int(found[0])
+        if there > VERSION:
             raise ConfigurationError(
-                f"{self.name} has version {version[0]}, and this Axon knows {VERSION}",
+                f"{self.name} has version {there}, and this Axon knows {VERSION}",
                 hint="open it with the newer Axon that made it",
             )
+        for version in [one for one in _SCHEMAS if one > there]:
+            for statement in _SCHEMAS[version]:
+                connection.execute(statement)
+            connection.execute("INSERT INTO axon_store VALUES (%s)", (version,))
 
 
 def _library() -> ModuleType:
@@ -243,6 +308,42 @@ def _saved(connection: Connection, run: str) -> int:
     return 0 if row is None else int(row[0])
 
 
+def _leadership(connection: Connection, run: str, *, lock: bool = False) -> Leadership | None:
+    # The run's row is locked first: only then does what is found stay true.
+    if _settings(connection, run, lock=lock) is None:
+        return None
+    question = "SELECT epoch, holder, owner, heartbeat_s, beats FROM axon_leaders WHERE run = %s"
+    row = connection.execute(question, (run,)).fetchone()
+    cycles = _saved(connection, run)
+    if row is None:
+        return Leadership(cycles=cycles)
+    epoch, holder, owner, heartbeat_s, beats = row
+    return Leadership(
+        epoch=epoch,
+        holder=holder,
+        owner=owner,
+        heartbeat_s=heartbeat_s,
+        beats=beats,
+        cycles=cycles,
+    )
+
+
+def _count(connection: Connection, run: str, epoch: int | None) -> None:
+    """A sign of life of whoever leads the run, if somebody does."""
+    connection.execute(
+        "UPDATE axon_leaders SET beats = beats + 1 WHERE run = %s AND epoch = %s", (run, epoch)
+    )
+
+
+def _take_turn(connection: Connection, run: str, cycle: int, epoch: int | None) -> None:
+    """Lock the run, and raise unless the cycle is its next and the epoch the one that leads it."""
+    led = _leadership(connection, run, lock=True)
+    if led is not None:
+        check_epoch(run, led, epoch)
+    check_next(run, None if led is None else led.cycles, cycle)
+    _count(connection, run, epoch)
+
+
 def _save(
     connection: Connection,
     at: tuple[str, int],
@@ -251,9 +352,6 @@ def _save(
     vectors: list[StoredVector],
 ) -> None:
     run, cycle = at
-    begun = _settings(connection, run, lock=True) is not None
-    # Asked after the lock is held: only then does the answer stay true.
-    check_next(run, _saved(connection, run) if begun else None, cycle)
     connection.execute("INSERT INTO axon_records VALUES (%s, %s, %s)", (run, cycle, line))
     connection.execute(
         """INSERT INTO axon_checkpoints VALUES (%s, %s, %s)

@@ -97,6 +97,11 @@ class RemoteFleet:
         self._asked: dict[Address, asyncio.Task[str]] = {}
         self._is_first = True
 
+    def __repr__(self) -> str:
+        where = [*self._named, *map(str, self._unnamed)]
+        found = ["whoever announces himself"] if self._discover else []
+        return f"<{type(self).__name__} of {', '.join(where + found)}>"
+
     def _parsed(self, where: str) -> Address:
         return Address.parse(where, tls=self._hosting.tls is not None).origin
 

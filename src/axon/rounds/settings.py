@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from axon.aggregation.mean import WeightedMean
+from axon.aggregation.means import WeightedMean
 from axon.allocation.equal import Open
 from axon.data.shards import draw_uniform
+from axon.errors import ConfigurationError
 from axon.policies import Aggregator, Allocator, GlobalStep, Sampler, Selector
 from axon.rounds.steps import Replace
 from axon.selection.random import Everyone
@@ -73,3 +74,21 @@ class Scheme:
     codec: str = "plain"
     survey: Survey | None = None
     """None asks nothing: learners that decide for themselves then find out in their first cycle."""
+
+    @property
+    def least(self) -> int:
+        """The fewest updates that its rule can make one of; a robust rule says so itself."""
+        return int(getattr(self.aggregate, "least", 1))
+
+    def needed(self, quorum: int | None) -> int:
+        """How many good answers a cycle needs, of a run with that quorum.
+
+        Raises `ConfigurationError` where the quorum would end cycles with too few for the rule.
+        """
+        if quorum is not None and quorum < self.least:
+            raise ConfigurationError(
+                f"{self.aggregate} needs at least {self.least} updates, "
+                f"and a quorum of {quorum} ends a cycle before they are there",
+                hint="raise the quorum, or tolerate fewer liars",
+            )
+        return max(quorum or 1, self.least)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from axon.errors import AxonError, ConfigurationError
+from axon.errors import AxonError, ConfigurationError, StoreSilent
 from axon.report.records import to_line
 from axon.rounds.checkpoint import (
     Checkpoint,
@@ -32,13 +32,20 @@ from axon.rounds.checkpoint import (
     records_of,
     unpack,
 )
+from axon.rounds.leadership import (
+    HEARTBEAT_S,
+    Leadership,
+    check_begun,
+    check_claim,
+    check_epoch,
+)
 from axon.values import RoundRecord
 
-VERSION = 1
+VERSION = 2
 _APPLICATION = int.from_bytes(b"Axon", "big")
 """Tells our files from those of other programs; SQLite keeps a place for it in the header."""
 
-_SCHEMA = (
+_FIRST = (
     """CREATE TABLE runs (
         run TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE records (
@@ -50,8 +57,14 @@ _SCHEMA = (
         run TEXT NOT NULL REFERENCES runs, place INTEGER NOT NULL, name TEXT NOT NULL,
         digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run, place))""",
     f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {VERSION}",
 )
+_SECOND = (
+    """CREATE TABLE leaders (
+        run TEXT PRIMARY KEY REFERENCES runs, epoch INTEGER NOT NULL, holder TEXT NOT NULL,
+        owner TEXT NOT NULL, heartbeat_s REAL NOT NULL, beats INTEGER NOT NULL)""",
+)
+_SCHEMAS = {1: _FIRST, 2: _SECOND}
+"""What each version added to the one before."""
 
 _UNUSABLE = {
     "SQLITE_NOTADB": "it is not a SQLite database",
@@ -61,9 +74,12 @@ _UNUSABLE = {
 }
 _BROKEN = {
     "SQLITE_CORRUPT": "it is damaged: restore it from a backup",
+    "SQLITE_TOOBIG": "an array is over SQLite's limit of 1 GB",
+}
+_SILENT = {
     "SQLITE_BUSY": "another process has held it for too long",
     "SQLITE_FULL": "the disk is full",
-    "SQLITE_TOOBIG": "an array is over SQLite's limit of 1 GB",
+    "SQLITE_IOERR": "the disk does not answer",
 }
 
 
@@ -126,15 +142,18 @@ class SqliteStore:
         with self._transaction("DEFERRED") as connection:
             return _settings(connection, run)
 
-    def save(self, checkpoint: Checkpoint, record: RoundRecord) -> None:
+    def save(self, checkpoint: Checkpoint, record: RoundRecord, epoch: int | None = None) -> None:
         """See `Store.save`."""
         check_pair(checkpoint, record)
         # Before the transaction: nobody else should wait for the digests.
         run, cycle, line = checkpoint.run, checkpoint.cycle, to_line(record)
         head, vectors = pack(checkpoint, record.digest)
         with self._transaction() as connection:
-            begun = _settings(connection, run) is not None
-            check_next(run, self._saved(run) if begun else None, cycle)
+            led = self._leadership(run)
+            if led is not None:
+                check_epoch(run, led, epoch)
+            check_next(run, None if led is None else led.cycles, cycle)
+            _count(connection, run, epoch)
             connection.execute("INSERT INTO records VALUES (?, ?, ?)", (run, cycle, line))
             connection.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (run, cycle, head)
@@ -144,6 +163,37 @@ class SqliteStore:
                 "INSERT INTO vectors VALUES (?, ?, ?, ?, ?)",
                 [(run, item.place, item.name, item.digest, item.data) for item in vectors],
             )
+
+    def lead(
+        self,
+        run: str,
+        holder: str,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
+        after: Leadership | None = None,
+    ) -> Leadership:
+        """See `Store.lead`."""
+        check_claim(holder, heartbeat_s)
+        with self._transaction() as connection:
+            found = check_begun(run, self._leadership(run))
+            led = found.claimed(holder, heartbeat_s, after)
+            if led is not found:
+                connection.execute(
+                    "INSERT OR REPLACE INTO leaders VALUES (?, ?, ?, ?, ?, ?)",
+                    (run, led.epoch, led.holder, led.owner, led.heartbeat_s, led.beats),
+                )
+        return led
+
+    def beat(self, run: str, epoch: int) -> None:
+        """See `Store.beat`."""
+        with self._transaction() as connection:
+            check_epoch(run, check_begun(run, self._leadership(run)), epoch)
+            _count(connection, run, epoch)
+
+    def leadership(self, run: str) -> Leadership | None:
+        """See `Store.leadership`."""
+        with self._transaction("DEFERRED"):
+            return self._leadership(run)
 
     def latest(self, run: str) -> Checkpoint | None:
         """See `Store.latest`."""
@@ -194,9 +244,12 @@ class SqliteStore:
             self._write_ahead(time.monotonic() + busy_s)
         # Under the writer's lock, so that of two processes only one makes the tables.
         with self._transaction() as connection:
-            if self._check_owner() == 0:
-                for statement in _SCHEMA:
+            there = self._check_owner()
+            for statements in [_SCHEMAS[one] for one in _SCHEMAS if one > there]:
+                for statement in statements:
                     connection.execute(statement)
+            if there < VERSION:
+                connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _write_ahead(self, until_s: float) -> None:
         """Turn write-ahead mode on, which the file remembers."""
@@ -239,6 +292,25 @@ class SqliteStore:
         with reading(self.name, f"the records of run {run!r} cannot be counted"):
             return int(last or 0)
 
+    def _leadership(self, run: str) -> Leadership | None:
+        if _settings(self._connection, run) is None:
+            return None
+        question = "SELECT epoch, holder, owner, heartbeat_s, beats FROM leaders WHERE run = ?"
+        row = self._connection.execute(question, (run,)).fetchone()
+        cycles = self._saved(run)
+        if row is None:
+            return Leadership(cycles=cycles)
+        epoch, holder, owner, heartbeat_s, beats = row
+        with reading(self.name, f"who leads run {run!r} cannot be read"):
+            return Leadership(
+                epoch=int(epoch),
+                holder=str(holder),
+                owner=str(owner),
+                heartbeat_s=float(heartbeat_s),
+                beats=int(beats),
+                cycles=cycles,
+            )
+
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """All or nothing. A writer is IMMEDIATE: what it checks stays true until it commits."""
@@ -265,9 +337,18 @@ class SqliteStore:
             short = "_".join(name.split("_")[:2])
             if short in _UNUSABLE:
                 raise ConfigurationError(f"{self.path}: {_UNUSABLE[short]} ({error})") from error
+            if short in _SILENT:
+                raise StoreSilent(f"{self.path}: {_SILENT[short]} ({error})") from error
             raise AxonError(f"{self.path}: {_BROKEN.get(short, name)} ({error})") from error
 
 
 def _settings(connection: sqlite3.Connection, run: str) -> str | None:
     row = connection.execute("SELECT settings FROM runs WHERE run = ?", (run,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def _count(connection: sqlite3.Connection, run: str, epoch: int | None) -> None:
+    """A sign of life of whoever leads the run, if somebody does."""
+    connection.execute(
+        "UPDATE leaders SET beats = beats + 1 WHERE run = ? AND epoch = ?", (run, epoch)
+    )

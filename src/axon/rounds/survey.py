@@ -90,11 +90,14 @@ def known(findings: Mapping[str, Finding], survey: Survey | None) -> dict[str, C
 class Surveyor:
     """Asks some learners at once, and judges what they answer."""
 
-    def __init__(self, run: Run, survey: Survey, depot: Depot, owner: str = "") -> None:
+    def __init__(
+        self, run: Run, survey: Survey, depot: Depot, owner: str = "", epoch: int = 0
+    ) -> None:
         self._run = run
         self._survey = survey
         self._depot = depot
         self._owner = owner
+        self._epoch = epoch
 
     async def ask(
         self, peers: Mapping[str, Peer], model: Vector, before: Mapping[str, Finding], cycle: int
@@ -134,6 +137,7 @@ class Surveyor:
             deadline_s=run.deadline_s,
             seed=run.seed,
             owner=self._owner,
+            epoch=self._epoch,
             ticket=secrets.token_hex(8),
         )
 
