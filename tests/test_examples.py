@@ -27,6 +27,7 @@ def test_the_schemes_of_dab_are_compared(
     # pi-2, which does not tell, has no shards; pi-1, which is as slow as it is, has some.
     used, _, slowest, silent, *_ = (cell.strip() for cell in rows["CSA, one silent"][1:])
     assert (used, silent) == ("6/8", "0")
+    assert [cells[1].strip() for cells in rows.values()] == ["8/8", "8/8", "8/8", "6/8"]
     assert int(slowest) > 0
 
 

@@ -54,6 +54,7 @@ print(*sorted({"numpy", "torch", "zeroconf", "cryptography"} & set(sys.modules))
     assert python(script) == ""
 
 
+@pytest.mark.alone
 def test_importing_is_quick() -> None:
     """Under 150 ms beyond the interpreter's own start; the best of five, on a busy machine."""
     script = "import time; t = time.perf_counter(); import axon; print(time.perf_counter() - t)"

@@ -9,16 +9,29 @@ import pytest
 from rich.console import Console
 
 from axon.cli import progress
-from axon.cli.progress import MOST_ROWS, Paced, View, cycle_line, result_line, showing, summary
+from axon.cli.progress import (
+    MOST_ROWS,
+    Paced,
+    View,
+    cycle_line,
+    leader_line,
+    result_line,
+    showing,
+    summary,
+)
 from axon.rounds.events import (
     CycleBegan,
     CycleEnded,
     Event,
     LearnerProgress,
     LearnerSettled,
+    StandsBy,
+    StoreLost,
     SurveyBegan,
     SurveyEnded,
+    TookOver,
 )
+from axon.rounds.leadership import Leadership
 from axon.rounds.survey import Finding
 from axon.values import DeviceRecord, Plan, RoundRecord, Share, Status
 
@@ -62,6 +75,25 @@ def test_a_line_names_a_few_of_many_and_no_score_that_is_not_there() -> None:
     line = cycle_line(record(*(device(f"d{n}", "failed") for n in range(9)), accuracy=None), 10)
     assert line.endswith("d0 failed  d1 failed  d2 failed  and 6 more")
     assert "acc" not in line
+
+
+def test_who_leads_is_a_line_and_nothing_else_is() -> None:
+    leads = Leadership(epoch=2, holder=EVIL)
+    assert leader_line(StandsBy(leads)) == f"standing by: {SAFE} leads as epoch 2"
+    assert leader_line(StandsBy(Leadership())) == "standing by: nobody leads yet"
+    assert leader_line(TookOver(1, "pc", 0)) == "leading as epoch 1, pc, after cycle 0"
+    assert leader_line(TookOver(2, EVIL, 7)) == f"taking over as epoch 2, {SAFE}, after cycle 7"
+    assert leader_line(StoreLost(EVIL)) == f"the store is silent, and is asked on: {SAFE}"
+    assert leader_line(began("a")) == ""
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_who_leads_is_told_beside_the_records(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with showing(3, as_json=as_json) as listen:
+        listen(TookOver(2, "pc", 7))
+    assert capsys.readouterr() == ("", "axon: taking over as epoch 2, pc, after cycle 7\n")
 
 
 def test_the_summary_counts_by_device() -> None:

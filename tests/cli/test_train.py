@@ -171,6 +171,12 @@ def test_schemes_that_ask_are_taken_up_as_if_there_had_been_no_pause(
         (["--allocator", "dab", "--total-shards", "9"], "dab deals out no total of 9 shards"),
         (["--private", "toaster"], "private names 'toaster', which is no device"),
         (["--hosts", "127.0.0.1", "--private", "a"], "axon worker --private"),
+        (["--attack", "reversed"], "attack 'reversed' and 0 liars (give both"),
+        (["--attack", "reversed", "--liars", "5"], "5 of 4 devices cannot lie"),
+        (["--attack", "nobody", "--liars", "1"], "no attack is called 'nobody'"),
+        (["--attack", "mimic", "--liars", "1"], "`axon reproduce byz-attacks`"),
+        (["--hosts", "127.0.0.1", "--attack", "drop"], "axon worker --attack"),
+        (["--liars", "-1"], "liars must be"),
         (["--grace", "-1"], "grace_s must be"),
         (["--optimiser", "guess"], "no optimiser is called 'guess'"),
         (["--codec", "morse"], "no codec 'morse'"),
@@ -189,6 +195,17 @@ def test_what_cannot_be_meant_is_one_line(words: list[str], part: str, shell: Sh
     assert part in ended.err
 
 
+def test_who_lies_is_said_and_kept(shell: Shell, tmp_path: Path) -> None:
+    words = ["--attack", "sign-flip", "--liars", "1"]
+    ended = shell("train", *SMALL, *words, "--out", tmp_path / "a")
+    assert (ended.code, ended.err) == (0, "axon: these devices lie (sign-flip): pi-1\n")
+    honest = shell("train", *SMALL, "--json")
+    assert ended.out.splitlines()[3:5] == shell("train", *SMALL).out.splitlines()[3:5]
+    lying = (tmp_path / "a" / "records.jsonl").read_text()
+    assert lying != honest.out
+    assert shell("run", tmp_path / "a" / "run.toml", "--json").out == lying
+
+
 def test_a_mistake_does_not_take_the_folder(shell: Shell, tmp_path: Path) -> None:
     assert shell("train", *SMALL, "--task", "nonn", "--out", tmp_path).code == 2
     assert shell("train", *SMALL, "--out", tmp_path).code == 0
@@ -197,7 +214,8 @@ def test_a_mistake_does_not_take_the_folder(shell: Shell, tmp_path: Path) -> Non
 def test_the_list_shows_what_the_tables_know(shell: Shell) -> None:
     ended = shell("train", "--list")
     assert ended.code == 0
-    for name in ("twonn", "digits", "jetson-nano", "thesis", "weighted-mean", "half", "adam"):
+    known = "twonn digits jetson-nano thesis weighted-mean half adam reversed little-is-enough"
+    for name in known.split():
         assert name in ended.out.replace(",", " ").split()
 
 

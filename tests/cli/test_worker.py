@@ -12,7 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axon.cli.worker import WorkerOptions, abilities_of
+from axon.attacks import Reversed
+from axon.cli.worker import WorkerOptions, _wearing, abilities_of
+from axon.learning.learner import Learner
+from axon.learning.loop import LoopTrainer
+from axon.learning.lying import Lying
+from axon.testbed.charged import ChargedCompute, JobPool
 from tests.cli.scenes import Shell
 
 
@@ -34,6 +39,8 @@ from tests.cli.scenes import Shell
         (["--task", "no_such_module"], "cannot import 'no_such_module'"),
         (["--task", ""], "'' names no module"),
         (["--data", "none.npz"], "cannot read none.npz"),
+        (["--attack", "nobody"], "no attack is called 'nobody' (known are drop,"),
+        (["--attack", "mimic"], "`axon reproduce byz-attacks`"),
         (["--port", "70000"], "port must be"),
         (["--key", "none.key"], "no key file"),
     ],
@@ -57,6 +64,19 @@ def test_margins_and_secrets_are_the_devices_own(dynamic: bool, private: bool) -
     abilities = abilities_of(WorkerOptions(memory=3.0, dynamic=dynamic, private=private), None)
     assert (abilities.dynamic, abilities.discloses) == (dynamic, not private)
     assert (abilities.memory_bytes, abilities.data) == (3_000_000, None)
+
+
+def test_a_worker_that_lies_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    learner = Learner("pi", ChargedCompute(JobPool(LoopTrainer()), lambda spec, size: 0.01))
+    assert _wearing(learner, None) is learner
+    assert caplog.text == ""
+    lying = _wearing(learner, Reversed())
+    assert isinstance(lying, Lying)
+    assert lying.name == "pi"
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "THIS WORKER LIES" in record.getMessage()
+    assert "Reversed(factor=-100.0)" in record.getMessage()
 
 
 def command(*words: object) -> list[str]:

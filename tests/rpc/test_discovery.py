@@ -468,6 +468,7 @@ def test_namesakes_are_told_apart_and_the_silent_are_not_listed() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.alone
 @pytest.mark.system
 @pytest.mark.usefixtures("multicast")
 def test_starting_takes_no_time_and_stopping_at_once_is_clean() -> None:

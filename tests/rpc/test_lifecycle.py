@@ -153,7 +153,8 @@ def test_a_restarted_worker_is_found_again_on_a_loop(duplex: bool) -> None:
 
     async def main() -> None:
         with start(port) as first:
-            stub = await client.connect(f"127.0.0.1:{port}", duplex=duplex)
+            # Long beside the start of a worker, and waited for once, by the last call.
+            stub = await client.connect(f"127.0.0.1:{port}", duplex=duplex, reconnect_s=2.5)
             assert await stub.hello("1") == "Hello 1!!"
             await asyncio.to_thread(first.kill)
             early = asyncio.ensure_future(stub.hello("2"))
@@ -325,6 +326,7 @@ def test_a_worker_started_here_and_one_there_know_their_limits() -> None:
         running.shutdown()
 
 
+@pytest.mark.alone
 def test_start_up_is_quick_and_small() -> None:
     """The bars are 400 ms and 45 MB; asserted with half as much again for a shared machine."""
     port = free_port()

@@ -75,6 +75,7 @@ def play(worker_text: str, client_texts: dict[str, str], port: int) -> None:
         assert "Traceback" not in err
 
 
+@pytest.mark.alone
 def test_the_listings_run_verbatim() -> None:
     if listens(DEFAULT_PORT):
         pytest.skip(f"something else holds port {DEFAULT_PORT}")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -16,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO
 
 from axon.data.datasets import load
 from axon.learning.tasks import default_spec
@@ -31,6 +27,8 @@ from axon.rpc.loops import new_event_loop
 from axon.testbed.catalogue import Device
 from axon.testbed.emulation import Emulated, EmulatedFleet
 from axon.values import RoundRecord
+from tests import forks
+from tests.forks import FORKS
 
 QUICK = Device(
     kind="quick",
@@ -116,50 +114,37 @@ class DeviceCommand:
 
     def __init__(self, name: str, port: int, *options: object) -> None:
         self.name = name
-        self._command = [
-            *(sys.executable, "-m", "axon.cli", "worker", "--name", name, "--port", str(port)),
-            *("--threads", "1", "--no-announce", *map(str, options)),
-        ]
+        given = " ".join(map(str, options))
+        self._words = f"worker --name {name} --port {port} --threads 1 --no-announce {given}"
         self.address = f"http://127.0.0.1:{port}"
         self.start()
 
     def start(self) -> None:
         """Start it, for the first time or again at the same address."""
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        self._running = forks.command(self._words, Path.cwd())
 
     def await_ready(self) -> None:
         """Wait until it can be reached."""
-        line = self._output.readline()
+        line = self._running.line()
         assert self.address in line, f"{self.name} did not start: {line!r}"
 
     def send(self, number: signal.Signals) -> None:
         """Freeze it, thaw it, or worse."""
-        self._process.send_signal(number)
+        self._running.send(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """End it, and give its exit code."""
-        self.send(number)
-        code = self._process.wait(timeout=15.0)
-        self._output.close()
-        return code
-
-    @property
-    def _output(self) -> IO[str]:
-        assert self._process.stdout is not None, "it was started with a pipe"
-        return self._process.stdout
-
-
-# A new process costs an import of torch, and its first batch one of dynamo; a fork has both.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["axon.recipes.runner", "torch._dynamo"])
+        with self._running:
+            self.send(number)
+            return self._running.result(15.0)[0]
 
 
 class Life:
     """An orchestrator in a process of its own, which tells of the cycles it has ended."""
 
     def __init__(self, recipe: Recipe, out: Path) -> None:
-        self._told, telling = _FORKS.Pipe(duplex=False)
-        self._process = _FORKS.Process(target=_live, args=(recipe, out, telling), daemon=True)
+        self._told, telling = FORKS.Pipe(duplex=False)
+        self._process = FORKS.Process(target=_live, args=(recipe, out, telling), daemon=True)
         self._process.start()
         telling.close()
 
@@ -194,7 +179,7 @@ class Life:
 
 def _live(recipe: Recipe, out: Path, telling: Connection) -> None:
     # A life takes seconds; one that hangs says where, and ends.
-    faulthandler.dump_traceback_later(25, exit=True)
+    faulthandler.dump_traceback_later(50, exit=True)
     began = False
 
     def hear(event: Event) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from axon.rounds.remote import Hosting
 from axon.testbed.deployment import deployed
+from tests import forks
 from tests.rpc.scripts import free_port
 from tests.system.processes import (
     DeviceCommand,
@@ -23,7 +22,7 @@ from tests.system.processes import (
     statuses,
 )
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 DEADLINE_S = 2.0
 
@@ -33,8 +32,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two key files that have nothing to do with one another."""
     folder = tmp_path_factory.mktemp("keys")
     for name in ("ours", "theirs"):
-        command = [sys.executable, "-m", "axon.cli", "keys", "new", str(folder / name), "--no-tls"]
-        subprocess.run(command, check=True, capture_output=True, timeout=30.0)
+        with forks.command(f"keys new {folder / name} --no-tls", folder) as running:
+            assert running.result()[0] == 0
     return {name: folder / name / "axon.key" for name in ("ours", "theirs")}
 
 

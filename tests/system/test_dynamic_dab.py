@@ -18,7 +18,7 @@ from axon.testbed.catalogue import Device
 from axon.testbed.emulation import Emulation, emulated
 from axon.values import DeviceRecord, RoundRecord
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 DATASET = synthetic(samples=20_000, features=200, classes=4, seed=0)
 QUICK = Device(
@@ -29,14 +29,14 @@ QUICK = Device(
     link=Link(latency_s=0.001, up_bytes_per_s=200e6, down_bytes_per_s=200e6),
 )
 """6 ms for a batch; an owner's download takes 32 ms of the link, twice in a cycle."""
-DEVICES = {"a": QUICK, "b": QUICK}
+DEVICES = dict.fromkeys("abc", QUICK)
 RESTLESS = Activity({"idle": 0.5, "downloading": 0.5})
 DAB = Scheme(allocate=Open(), survey=Survey(shards=64))
-CYCLES = 20
+CYCLES = 14
 RUN = Run(
     spec=default_spec("twonn", DATASET.shape, DATASET.classes),
     cycles=CYCLES,
-    deadline_s=1.4,
+    deadline_s=0.7,
     shard_samples=32,
     evaluate_every=0,
 )

@@ -20,7 +20,7 @@ from tests.system.processes import (
     statuses,
 )
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 MIDDLE_S = 0.12
 """After a cycle began: everybody is training."""
@@ -99,6 +99,6 @@ def test_cut_off(stage: Stage) -> None:
 
 
 def test_too_late(stage: Stage) -> None:
-    records = stage.play(quick_run(6, deadline_s=0.5, learning_rate=0.05))
+    records = stage.play(quick_run(4, deadline_s=0.5, learning_rate=0.05))
     check_the_others(records)
     assert statuses(records, "c")[0] == "failed"

@@ -75,6 +75,7 @@ def answered_s(device: str) -> Callable[[RoundRecord], float]:
     return of
 
 
+@pytest.mark.alone
 def test_it_takes_as_long_as_in_the_simulation(both: Both) -> None:
     reckoned = middle(both.simulated, lambda record: record.duration_s)
     assert middle(both.emulated, lambda record: record.duration_s) == pytest.approx(
@@ -82,6 +83,7 @@ def test_it_takes_as_long_as_in_the_simulation(both: Both) -> None:
     )
 
 
+@pytest.mark.alone
 def test_it_learns_as_in_the_simulation(both: Both) -> None:
     for records in (both.emulated, both.simulated):
         assert {len(record.with_status("used")) for record in records} == {len(DEVICES)}
@@ -92,6 +94,7 @@ def test_it_learns_as_in_the_simulation(both: Both) -> None:
     assert (reckoned[-1] or 0.0) > (reckoned[0] or 1.0) + 0.05
 
 
+@pytest.mark.alone
 def test_an_owner_at_work_costs_what_contention_says(both: Both) -> None:
     plain = middle(both.emulated, answered_s("plain"))
     batches = RUN.spec.batches(4 * RUN.shard_samples)
@@ -146,6 +149,7 @@ def test_a_task_that_fails_on_a_device_says_why(
         pass
 
 
+@pytest.mark.alone
 def test_links_in_the_kernel() -> None:
     found = namespaces.probe()
     if not found.works:
@@ -158,6 +162,7 @@ def test_links_in_the_kernel() -> None:
     assert not our_networks()
 
 
+@pytest.mark.alone
 def test_a_quota_on_the_processor() -> None:
     found = cgroups.probe()
     if not found.works:

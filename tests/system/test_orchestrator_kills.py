@@ -16,10 +16,10 @@ from axon.rounds.checkpoint import open_store
 from axon.seeds import plain_stream
 from tests.system.processes import Life, device_processes, wait_until_gone
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 KILLS = 30
-LONGEST_S = 0.15
+LONGEST_S = 0.06
 """How long a life lasts, at most, after its first cycle has begun or ended."""
 
 
@@ -34,7 +34,7 @@ def saved_cycles(out: Path, name: str = "run") -> int:
 
 
 def test_killed_thirty_times_in_a_row(tmp_path: Path) -> None:
-    recipe = Recipe(devices="jetson-nano*2", allocator="equal:28", cycles=1000, seed=11)
+    recipe = Recipe(devices="jetson-nano*2", allocator="equal:28", cycles=300, seed=11)
     undisturbed, out = tmp_path / "undisturbed", tmp_path / "killed"
     assert Life(recipe, undisturbed).end() == 0
     random, saved = plain_stream(11, "kills"), 0
@@ -53,6 +53,7 @@ def test_killed_thirty_times_in_a_row(tmp_path: Path) -> None:
             told = number
         saved = saved_cycles(out)
         assert told <= saved <= told + 1, "what was said to be done is kept"
+    print(f"\n{saved} of {recipe.cycles} cycles were saved by {KILLS} lives")
     assert saved < recipe.cycles, "the run was over before its last kill"
     assert Life(recipe, out).end() == 0
     assert (out / RECORDS).read_bytes() == (undisturbed / RECORDS).read_bytes()
@@ -65,14 +66,14 @@ def test_killed_beside_its_devices(tmp_path: Path) -> None:
     recipe = Recipe(
         world="emulated",
         device={"a": like, "b": like},
-        cycles=24,
+        cycles=10,
         passes=4,
         deadline_s=10.0,
         allocator="equal:28",
         links="none",
     )
     random, saved = plain_stream(12, "kills"), 0
-    for _ in range(3):
+    for _ in range(2):
         life = Life(recipe, tmp_path)
         assert life.next_cycle() == 0
         assert life.next_cycle() == saved + 1
@@ -80,7 +81,7 @@ def test_killed_beside_its_devices(tmp_path: Path) -> None:
         assert len(devices) == 2
         time.sleep(random.uniform(0.0, 0.1))
         life.kill()
-        assert wait_until_gone(devices, within_s=5.0)
+        assert wait_until_gone(devices, within_s=15.0)
         assert saved_cycles(tmp_path) > saved
         saved = saved_cycles(tmp_path)
     assert Life(recipe, tmp_path).end() == 0

@@ -16,11 +16,14 @@ import typer
 
 from axon.cli.bench import bench
 from axon.cli.call import call
+from axon.cli.dashboard import ANY_PORT, dashboard
 from axon.cli.devices import devices
 from axon.cli.jobs import cancel, submit, tasks
 from axon.cli.keys import keys_app
 from axon.cli.orchestrate import orchestrate
+from axon.cli.report import report
 from axon.cli.reproduce import reproduce
+from axon.cli.standby import standby
 from axon.cli.train import run, train
 from axon.cli.worker import worker
 from axon.errors import (
@@ -32,6 +35,7 @@ from axon.errors import (
     DeadlineExceeded,
     QuorumNotReached,
     RunExists,
+    Superseded,
     Unauthorised,
 )
 from axon.version import __version__
@@ -45,6 +49,7 @@ EXIT_CODES: tuple[tuple[type[AxonError], int], ...] = (
     (QuorumNotReached, 6),
     (RunExists, 7),
     (CheckpointConflict, 7),
+    (Superseded, 8),
 )
 INTERRUPTED = 130
 
@@ -60,9 +65,12 @@ app = typer.Typer(
 )
 app.command("train")(train)
 app.command("run")(run)
+app.command("standby")(standby)
 app.command("worker")(worker)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce)
+app.command("dashboard")(dashboard)
+app.command("report")(report)
 app.command("orchestrate")(orchestrate)
 app.command("submit")(submit)
 app.command("tasks")(tasks)
@@ -95,6 +103,7 @@ def options(
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
     arguments, debug = take_debug(sys.argv[1:])
+    arguments = fill_dashboard(arguments)
     try:
         app(arguments, prog_name="axon")
     except KeyboardInterrupt:
@@ -110,6 +119,13 @@ def take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     kept = [argument for argument in arguments[:end] if argument != "--debug"]
     return [*kept, *arguments[end:]], len(kept) < end
+
+
+def fill_dashboard(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a port for a `--dashboard` that has none, which an option must have."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    filled = [f"{word}={ANY_PORT}" if word == "--dashboard" else word for word in arguments[:end]]
+    return [*filled, *arguments[end:]]
 
 
 def exit_code(error: Exception) -> int:

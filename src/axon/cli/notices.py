@@ -36,6 +36,15 @@ def tell_of_unread(context: typer.Context, recipe: Recipe) -> None:
         typer.echo(f"axon: the {recipe.world} world does not read {options}", err=True)
 
 
+def tell_of_liars(recipe: Recipe) -> None:
+    """Name the devices that lie, so that nobody takes what comes of it for an honest result."""
+    if recipe.liars and recipe.world != "deployed":
+        from axon.recipes.worlds import liars_of
+
+        names = ", ".join(liars_of(recipe))
+        typer.echo(f"axon: these devices lie ({recipe.attack}): {names}", err=True)
+
+
 def tell_of_beginning(name: str, keeping: Keeping) -> None:
     """Say that there is nothing to go on from: a mistyped folder would go unnoticed."""
     places = " and ".join(str(place) for place in (keeping.out, keeping.store) if place)

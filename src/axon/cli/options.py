@@ -28,6 +28,19 @@ TlsOption = Annotated[
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="Serve other machines without any key.")
 ]
+OutOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Keep records, settings and model there.")
+]
+RecordsOption = Annotated[
+    bool, typer.Option("--json", help="Print each cycle's record as a line of JSON.")
+]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST[:PORT]",
+        help="Where devices fetch from this machine; if left out, as they need it.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # What a run, a task and a fleet have in common.

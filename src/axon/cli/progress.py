@@ -25,8 +25,11 @@ from axon.rounds.events import (
     Event,
     LearnerProgress,
     LearnerSettled,
+    StandsBy,
+    StoreLost,
     SurveyBegan,
     SurveyEnded,
+    TookOver,
 )
 from axon.rpc.discovery.mdns import printable
 from axon.values import DeviceRecord, RoundRecord
@@ -68,6 +71,8 @@ def showing(cycles: int, *, as_json: bool) -> Iterator[Listen]:
             if isinstance(event, CycleEnded):
                 # Above the picture, where it stays: a run is read by its course.
                 live.console.print(Text(cycle_line(event.record, cycles)))
+            elif line := leader_line(event):
+                live.console.print(Text(line))
             clock.tick()
 
         try:
@@ -85,6 +90,22 @@ def cycle_line(record: RoundRecord, cycles: int) -> str:
     if len(troubles) > MOST_TROUBLES:
         parts.append(f"and {len(troubles) - MOST_TROUBLES} more")
     return "  ".join(parts)
+
+
+def leader_line(event: Event) -> str:
+    """Who leads the run, in one line, where the event tells; else nothing."""
+    if isinstance(event, StandsBy):
+        led = event.leadership
+        who = (
+            f"{_shown(led.holder)} leads as epoch {led.epoch}" if led.epoch else "nobody leads yet"
+        )
+        return f"standing by: {who}"
+    if isinstance(event, TookOver):
+        verb = "leading" if event.epoch == 1 else "taking over"
+        return f"{verb} as epoch {event.epoch}, {_shown(event.holder)}, after cycle {event.cycles}"
+    if isinstance(event, StoreLost):
+        return f"the store is silent, and is asked on: {_shown(event.reason)}"
+    return ""
 
 
 def state_of(record: DeviceRecord) -> str:
@@ -218,6 +239,9 @@ def _each_cycle(show: Callable[[RoundRecord], None]) -> Listen:
         if isinstance(event, CycleEnded):
             show(event.record)
             sys.stdout.flush()
+        elif line := leader_line(event):
+            # Beside the records, which are the output.
+            typer.echo(f"axon: {line}", err=True)
 
     return hear
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,8 +23,11 @@ from axon.cli.options import (
     InsecureOption,
     KeyOption,
     LearningRateOption,
+    ListenOption,
     OptimiserOption,
+    OutOption,
     PassesOption,
+    RecordsOption,
     SeedOption,
     ShardSamplesOption,
     TlsOption,
@@ -91,7 +93,10 @@ class Settings:
         str, typer.Option(metavar="NAME", help="Who takes part: everyone, some:0.5.")
     ] = "everyone"
     aggregator: Annotated[
-        str, typer.Option(metavar="NAME", help="How many updates become one.")
+        str,
+        typer.Option(
+            metavar="NAME", help="How many updates become one: mean, median, krum:1; see --list."
+        ),
     ] = "weighted-mean"
     step: Annotated[
         str, typer.Option(metavar="NAME", help="How the model takes it up: replace, momentum:0.9.")
@@ -107,6 +112,13 @@ class Settings:
         ),
     ] = ""
     activity: ActivityOption = "idle"
+    attack: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="What devices that lie send: reversed, random:0.1."),
+    ] = ""
+    liars: Annotated[
+        int, typer.Option(metavar="N", help="How many devices lie, the last ones by name.")
+    ] = 0
     cpu: Annotated[
         str, typer.Option(metavar="duty|quota", help="How processors are slowed, emulated.")
     ] = "duty"
@@ -158,9 +170,7 @@ class Settings:
 class Surroundings:
     """Where a run is kept, how it shows itself, and how real devices reach it."""
 
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep records, settings and model there.")
-    ] = None
+    out: OutOption = None
     store: Annotated[
         str | None,
         typer.Option(
@@ -170,19 +180,42 @@ class Surroundings:
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the run kept there was left.")
     ] = False
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print each cycle's record as a line of JSON.")
+    failover: Annotated[
+        bool,
+        typer.Option("--failover", help="Let `axon standby` take over if this process dies."),
     ] = False
-    key: KeyOption = None
-    tls: TlsOption = None
-    listen: Annotated[
-        str | None,
+    heartbeat_s: Annotated[
+        float,
         typer.Option(
-            metavar="HOST[:PORT]",
-            help="Where devices fetch from this machine; if left out, as they need it.",
+            "--heartbeat",
+            metavar="S",
+            help="Seconds between two signs of life; two without one, and a standby takes over.",
+        ),
+    ] = 1.0
+    as_json: RecordsOption = False
+    dashboard: Annotated[
+        int | None,
+        typer.Option(
+            min=-1,
+            max=65535,
+            metavar="[PORT]",
+            help="Show it as a web page too; --dashboard=PORT for a port of your own.",
         ),
     ] = None
+    key: KeyOption = None
+    tls: TlsOption = None
+    listen: ListenOption = None
     insecure: InsecureOption = False
+
+    def keeping(self) -> Keeping:
+        """Where the run is kept, and whether others stand by."""
+        from axon.recipes.runner import Keeping
+        from axon.rounds.standby import Candidacy
+
+        candidacy = None
+        if self.failover:
+            candidacy = Candidacy(heartbeat_s=self.heartbeat_s, eager=True)
+        return Keeping(out=self.out, store=self.store, resume=self.resume, candidacy=candidacy)
 
     def hosting(self, recipe: Recipe) -> Hosting:
         """Where the orchestrator offers its data to real devices."""

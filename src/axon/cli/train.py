@@ -6,13 +6,17 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from axon.cli.notices import tell_of_unread
+from axon.cli.notices import tell_of_liars, tell_of_unread
 from axon.cli.options import require_torch, takes
 from axon.cli.recipes import Settings, Surroundings, taken_up
+
+if TYPE_CHECKING:
+    from axon.recipes.runner import Keeping
+    from axon.recipes.settings import Recipe
 
 
 def _show_known(wanted: bool) -> None:
@@ -73,26 +77,35 @@ def run(
 
 
 def _run(context: typer.Context, table: Mapping[str, Any], around: Surroundings) -> None:
-    # Late, because all of it together takes seconds to import.
-    from axon.cli import progress
-    from axon.recipes.runner import Keeping, run_recipe
-
-    keeping = Keeping(out=around.out, store=around.store, resume=around.resume)
+    keeping = around.keeping()
     recipe = taken_up(table, keeping)
     tell_of_unread(context, recipe)
-    try:
-        with progress.showing(recipe.cycles, as_json=around.as_json) as listen:
-            outcome = run_recipe(recipe, keeping, hosting=around.hosting(recipe), listen=listen)
-    except KeyboardInterrupt:
-        if keeping.out is not None or keeping.store is not None:
-            again = shlex.join(["axon", "train", "--resume", *_words(around, recipe.name)])
-            typer.echo(f"axon: interrupted; go on with: {again}", err=True)
-        raise
-    if not around.as_json and outcome.records:
-        places = " and ".join(str(place) for place in (around.out, around.store) if place)
-        kept = f"kept in {places}" if places else "not kept"
-        typer.echo(progress.summary(outcome.records))
-        typer.echo(progress.result_line(outcome.records, recipe.world, kept))
+    tell_of_liars(recipe)
+    perform(recipe, keeping, around)
+
+
+def perform(recipe: Recipe, keeping: Keeping, around: Surroundings) -> None:
+    """Do a recipe where it is kept, and show how it goes and what it came to."""
+    # Late, because all of it together takes seconds to import.
+    from axon.cli import progress
+    from axon.cli.watching import heard_by, watched
+    from axon.recipes.runner import run_recipe
+
+    with watched(recipe, keeping, around) as watch:
+        try:
+            with progress.showing(recipe.cycles, as_json=around.as_json) as show:
+                hosting, listen = around.hosting(recipe), heard_by(show, watch)
+                outcome = run_recipe(recipe, keeping, hosting=hosting, listen=listen)
+        except KeyboardInterrupt:
+            if keeping.out is not None or keeping.store is not None:
+                again = shlex.join(["axon", "train", "--resume", *_words(around, recipe.name)])
+                typer.echo(f"axon: interrupted; go on with: {again}", err=True)
+            raise
+        if not around.as_json and outcome.records:
+            places = " and ".join(str(place) for place in (around.out, around.store) if place)
+            kept = f"kept in {places}" if places else "not kept"
+            typer.echo(progress.summary(outcome.records))
+            typer.echo(progress.result_line(outcome.records, recipe.world, kept))
 
 
 def _words(around: Surroundings, name: str) -> list[str]:
@@ -102,7 +115,8 @@ def _words(around: Surroundings, name: str) -> list[str]:
     # A folder knows the name of its run.
     valued |= {"--name": None if around.out else name}
     words = [str(word) for pair in valued.items() if pair[1] is not None for word in pair]
-    return [*words, "--insecure"] if around.insecure else words
+    flags = {"--insecure": around.insecure, "--failover": around.failover}
+    return [*words, *(flag for flag, is_on in flags.items() if is_on)]
 
 
 def known_names() -> str:
@@ -112,7 +126,15 @@ def known_names() -> str:
     from axon.learning.optimisers import OPTIMISERS
     from axon.learning.tasks import net_names
     from axon.recipes.settings import SHARD_SAMPLES
-    from axon.recipes.tables import AGGREGATORS, CSA_METHODS, SELECTORS, STEPS, allocators
+    from axon.recipes.tables import (
+        AGGREGATORS,
+        ATTACKS,
+        CSA_METHODS,
+        FILTERS,
+        SELECTORS,
+        STEPS,
+        allocators,
+    )
     from axon.report.tables import aligned
     from axon.testbed.catalogue import DEVICES, FLEETS
 
@@ -125,10 +147,12 @@ def known_names() -> str:
         "ways of csa": CSA_METHODS,
         "selectors": SELECTORS,
         "aggregators": AGGREGATORS,
+        "filters before them": [f"{name}+" for name in FILTERS],
         "steps": STEPS,
         "codecs": CODECS,
         "partitions": [form.usage for form in PARTITIONS.values()],
         "optimisers": OPTIMISERS,
         "activities": ("idle", "heated:0.5"),
+        "attacks": ATTACKS,
     }
     return aligned([(kind, ", ".join(names)) for kind, names in known.items()])

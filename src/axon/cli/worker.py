@@ -15,7 +15,9 @@ from axon.errors import ConfigurationError
 # Torch, and the worker with all that it brings, are imported in the functions that need them, so
 # that `axon --help` is quick.
 if TYPE_CHECKING:
-    from axon.learning.learner import Abilities
+    from axon.attacks.seam import Attack
+    from axon.learning.learner import Abilities, Learner
+    from axon.learning.service import Learning
     from axon.rpc.address import Address
     from axon.values import Samples
     from axon.worker import Worker
@@ -67,6 +69,12 @@ class WorkerOptions:
     private: Annotated[
         bool, typer.Option("--private", help="Do not tell orchestrators how quick it is.")
     ] = False
+    attack: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Lie, in a testbed: send reversed, random:0.1 and the like."
+        ),
+    ] = ""
     announce: Annotated[
         bool, typer.Option("--announce/--no-announce", help="Tell the local network.")
     ] = True
@@ -84,6 +92,7 @@ def worker(_context: typer.Context, options: WorkerOptions) -> None:
     # Late, because it brings numpy.
     from axon.cli.samples import own_samples
 
+    attack = _attack(options.attack)
     data = None if options.data is None else own_samples(options.data)
     if sys.stderr.isatty():
         typer.echo("axon: loading torch, which takes a moment", err=True)
@@ -91,7 +100,7 @@ def worker(_context: typer.Context, options: WorkerOptions) -> None:
         from axon.rpc.serving.logs import setup_logging
 
         setup_logging()
-    _serve(options, data)
+    _serve(options, data, attack)
 
 
 def _check_name(name: str | None) -> None:
@@ -115,7 +124,19 @@ def _check_open(options: WorkerOptions) -> None:
         )
 
 
-def _serve(options: WorkerOptions, data: Samples | None) -> None:
+def _attack(text: str) -> Attack | None:
+    """What the learner here wears."""
+    if not text:
+        return None
+    from axon.attacks.names import attack_of
+    from axon.learning.lying import check_bearable
+
+    attack = attack_of(text)
+    check_bearable(attack)
+    return attack
+
+
+def _serve(options: WorkerOptions, data: Samples | None, attack: Attack | None) -> None:
     import torch
 
     from axon import client
@@ -123,6 +144,7 @@ def _serve(options: WorkerOptions, data: Samples | None) -> None:
     from axon.learning.compute import ThreadCompute
     from axon.learning.learner import Learner
     from axon.learning.loop import LoopTrainer
+    from axon.learning.lying import poisoned
     from axon.learning.service import SERVICE, LearnerService
     from axon.learning.tasks import load_tasks
 
@@ -130,17 +152,35 @@ def _serve(options: WorkerOptions, data: Samples | None) -> None:
         load_tasks(reference)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
+    if data is not None and attack is not None:
+        data = poisoned(data, attack)
     abilities = abilities_of(options, data)
     access = client.access(key=options.key, tls=options.tls, reconnect_s=0.0)
     device = _telling_worker(options.name)
     compute = ThreadCompute(LoopTrainer(_accelerator(options.accelerator)))
-    learner = Learner(device.name, compute, abilities)
+    learner = _wearing(Learner(device.name, compute, abilities), attack)
     device.service(LearnerService(learner, access), SERVICE, executor="inline")
     device.rpc(executor="inline")(probe)
     try:
         device.run(**_serve_options(options))
     finally:
         compute.close()
+
+
+def _wearing(learner: Learner, attack: Attack | None) -> Learning:
+    """The learner, with the attack it is to wear; everybody who reads the log is told."""
+    if attack is None:
+        return learner
+    import logging
+
+    from axon.learning.lying import Lying
+
+    logging.getLogger("axon.worker").warning(
+        "THIS WORKER LIES: what it sends is made wrong on purpose by %s; use it in testbeds only",
+        attack,
+    )
+    # Each order's own seed and cycle tell the draws apart.
+    return Lying(learner, attack, seed=0)
 
 
 def abilities_of(options: WorkerOptions, data: Samples | None) -> Abilities:

@@ -70,6 +70,9 @@ class Clocked:
         self.amend = store.amend
         self.settings = store.settings
         self.save = store.save
+        self.lead = store.lead
+        self.beat = store.beat
+        self.leadership = store.leadership
         self.records = store.records
         self.runs = store.runs
         self.close = store.close

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from axon.errors import ConfigurationError
+from axon.report.frames import Records
 from axon.values import RoundRecord, Timings, Vector
 
 DIGEST_BYTES = 16
@@ -57,13 +58,23 @@ def _hashed(piece: memoryview) -> bytes:
 
 def to_line(record: RoundRecord) -> str:
     """The record as one line of JSON in ASCII, without the newline."""
-    return to_json(record)
+    plain = _plain(record)
+    if record.epoch is None:
+        del plain["epoch"]
+    return _told(plain)
 
 
 def to_json(value: Any) -> str:
     """A record, one of its parts, or plain values around them, as records are written."""
+    return _told(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    return _finite(msgspec.to_builtins(value, enc_hook=_unwrap))
+
+
+def _told(plain: Any) -> str:
     # Not msgspec's own encoder: it prints 1e16 where Python prints 1e+16.
-    plain = _finite(msgspec.to_builtins(value, enc_hook=_unwrap))
     return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 
 
@@ -78,12 +89,12 @@ def from_line(line: str) -> RoundRecord:
         raise ConfigurationError(f"not a round record: {error}") from error
 
 
-def read(path: str | Path) -> list[RoundRecord]:
+def read(path: str | Path) -> Records:
     """The records of a file, in its order.
 
     A last line without its newline is what a killed writer leaves; it is no record.
     """
-    records = []
+    records = Records()
     *lines, _unfinished = Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:

@@ -1,0 +1,15 @@
+"""Runs as a page: live while they go on, afterwards from their records, several side by side.
+
+facts       a cycle in numbers: the cells of one array, a device each
+curves      what is kept of every cycle
+course      one run: its curves, its devices, its latest cycles in detail
+feed        all runs that are shown, and what has changed since when
+sources     record files and stores that are followed
+board       the tasks of an orchestrator
+views       what the page is told, as JSON
+web         the page and its data over HTTP, with who may ask for them
+serving     the server on a thread of its own
+comparison  groups of runs with 95 % intervals
+page        all of it in one file
+sheets      the same as CSV and as pictures
+"""

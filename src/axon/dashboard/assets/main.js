@@ -1,0 +1,188 @@
+// Puts the page together, and keeps it up to date.
+
+import { byId, element, fill, keepingFocus, say } from "./dom.js";
+import { figures, fraction, percent, seconds } from "./format.js";
+import { Chart } from "./chart.js";
+import { Run } from "./run.js";
+import { Timeline } from "./timeline.js";
+import { showComparison, showRuns, showTiles } from "./overview.js";
+import { deviceTable, failureTable, showBoard, showLog, showSettings } from "./sections.js";
+import { colour, onTheme, seriesColour, startTheme } from "./theme.js";
+import { openSource } from "./source.js";
+
+const MOST_SHOWN = 12;
+
+class Page {
+  constructor(source, first) {
+    this.source = source;
+    this.runs = new Map();
+    this.shown = new Set(first.runs.slice(0, MOST_SHOWN).map((run) => run.id));
+    this.chosen = 0;
+    this.across = "cycle";
+    this.pulling = false;
+    this.charts = {
+      accuracy: new Chart(byId("accuracy"), { title: "Accuracy", shown: fraction, bounds: [0, 1] }),
+      loss: new Chart(byId("loss"), { title: "Loss", bounds: [0, null] }),
+      duration: new Chart(byId("duration"), { title: "Seconds per cycle", shown: (value) => figures(value, 3), bounds: [0, null] }),
+      truancy: new Chart(byId("truancy"), { title: "Learners late, missing or left out", shown: percent, mark: (value) => `${figures(100 * value)} %`, bounds: [0, null], least: 0.1 }),
+    };
+    this.timeline = new Timeline(byId("gantt"), source, first.statuses);
+    this.devices = deviceTable(byId("fleet"));
+    this.failures = failureTable(byId("failed"));
+    this.arrangeControls();
+    onTheme(() => this.latest && this.drawAll());
+  }
+
+  arrangeControls() {
+    const titles = [...document.querySelectorAll("main > section")].map((section) => [section.id, section.querySelector("h2").textContent]);
+    fill(byId("sections"), ...titles.map(([id, title]) => element("li", { id: `to-${id}` }, element("a", { href: `#${id}` }, title))));
+    byId("run").addEventListener("change", (event) => {
+      this.chosen = Number(event.target.value);
+      this.pull();
+    });
+    for (const [value, title] of [["cycle", "cycles"], ["time", "seconds"]]) {
+      const radio = element("input", { type: "radio", name: "across", value });
+      radio.checked = value === this.across;
+      radio.addEventListener("change", () => {
+        this.across = value;
+        this.drawCurves();
+      });
+      byId("across").append(element("label", {}, radio, ` ${title}`));
+    }
+  }
+
+  // All runs in a few numbers have come; what is shown of them in full is asked for if it is new.
+  hear(all) {
+    this.latest = all;
+    this.pull();
+  }
+
+  async pull() {
+    if (this.pulling) {
+      this.again = true;
+      return;
+    }
+    this.pulling = true;
+    const turned = [];
+    try {
+      for (const summary of this.latest.runs) {
+        if (!this.shown.has(summary.id) && summary.id !== this.chosen) continue;
+        const run = this.runs.get(summary.id) ?? new Run(summary.id);
+        this.runs.set(summary.id, run);
+        if (run.summary && summary.stamp <= run.since) continue;
+        const changed = run.take(await this.source.run(summary.id, run.since));
+        if (summary.id === this.chosen) turned.push(...changed);
+      }
+      this.drawAll();
+    } catch (error) {
+      this.connected(false, String(error));
+    } finally {
+      this.pulling = false;
+    }
+    this.announce(turned);
+    if (this.again) {
+      this.again = false;
+      this.pull();
+    }
+  }
+
+  drawAll() {
+    keepingFocus(() => this.drawTables());
+    this.drawCurves();
+  }
+
+  drawTables() {
+    this.drawChoice();
+    showRuns(byId("runs"), this.latest.runs, this.shown, (id, on) => this.toggle(id, on));
+    showComparison(byId("comparison"), this.latest.comparison);
+    showBoard(this.latest.board, (task) => this.cancel(task));
+    byId("to-tasks").hidden = !this.latest.board;
+    const run = this.runs.get(this.chosen);
+    if (!run || !run.summary) return;
+    showTiles(byId("tiles"), run.summary);
+    this.timeline.show(run);
+    this.devices.show([...run.devices.values()]);
+    this.failures.show([...run.failures.values()]);
+    showLog(byId("lines"), run.log);
+    showSettings(byId("configured"), run);
+  }
+
+  drawChoice() {
+    const runs = this.latest.runs;
+    byId("pick-run").hidden = runs.length < 2;
+    const select = byId("run");
+    if (select.options.length !== runs.length) {
+      fill(select, ...runs.map((run) => element("option", { value: run.id, selected: run.id === this.chosen }, run.label)));
+    }
+    const run = runs[this.chosen];
+    const title = run ? run.label : "no run yet";
+    say(byId("title"), title);
+    document.title = run && run.state === "running" ? `${title} · ${run.cycles} cycles · Axon` : `${title} · Axon`;
+    say(byId("colophon"), `Axon ${this.latest.version}. ${this.source.live ? "Nothing on this page leaves this machine." : this.source.note}`);
+  }
+
+  drawCurves() {
+    const runs = this.latest.runs.filter((run) => this.shown.has(run.id)).map((run) => this.runs.get(run.id)).filter((run) => run && run.summary);
+    for (const name of ["accuracy", "loss"]) {
+      this.charts[name].show(runs.map((run) => this.line(run, "learning", name, run.summary.label)), this.across);
+    }
+    const several = runs.length > 1;
+    const deadlines = several ? runs.filter((run) => run.id === this.chosen) : runs;
+    this.charts.duration.show([
+      ...runs.map((run) => this.line(run, "timing", "duration", several ? run.summary.label : "cycle")),
+      ...deadlines.map((run) => ({ ...this.line(run, "timing", "deadline", "deadline"), dashed: true, colour: () => colour("soft") })),
+    ], this.across);
+    const run = this.runs.get(this.chosen);
+    const shares = run && run.summary ? [["late", "warn"], ["missing", "bad"], ["other", "soft"]] : [];
+    this.charts.truancy.show(shares.map(([name, shade]) => ({
+      ...this.line(run, "timing", name, { other: "declined or refused" }[name] ?? name), colour: () => colour(shade),
+    })), this.across);
+  }
+
+  line(run, table, column, label) {
+    return { label, colour: () => seriesColour(run.id), points: run.points(table, column, this.across) };
+  }
+
+  toggle(id, on) {
+    if (on) this.shown.add(id);
+    else this.shown.delete(id);
+    this.pull();
+  }
+
+  async cancel(task) {
+    try {
+      await this.source.cancel(task, this.latest.token);
+      say(byId("announcer"), `${task} is cancelled`);
+    } catch (error) {
+      say(byId("announcer"), `${task} was not cancelled: ${error.message}`);
+    }
+  }
+
+  announce(turned) {
+    if (!turned.length) return;
+    const told = turned.slice(0, 3).map((device) => `${device.name} ${device.state}${device.reason ? `: ${device.reason}` : ""}`);
+    const more = turned.length > 3 ? `, and ${turned.length - 3} more` : "";
+    say(byId("announcer"), told.join("; ") + more);
+  }
+
+  connected(live, problem = "") {
+    const node = byId("connection");
+    node.className = live ? "" : "lost";
+    say(node, live ? "● Live" : problem || "Not connected; trying again");
+  }
+}
+
+async function start() {
+  startTheme();
+  const source = openSource();
+  const first = await source.runs();
+  const page = new Page(source, first);
+  page.hear(first);
+  if (source.live) source.follow((all) => page.hear({ ...first, ...all }), (live) => page.connected(live));
+  else say(byId("connection"), `Report · ${seconds(Math.max(0, ...first.runs.map((run) => run.clock_s ?? 0)))} of training`);
+}
+
+start().catch((error) => {
+  byId("connection").className = "lost";
+  say(byId("connection"), `The page could not be started: ${error.message}`);
+});

@@ -1,0 +1,88 @@
+// What a person wants to know first: how the run stands, and how several of them compare.
+
+import { element, fill, fillRegion, plainTable } from "./dom.js";
+import { NONE, figures, fraction, percent, seconds, whole } from "./format.js";
+import { seriesColour } from "./theme.js";
+
+const WORDS = {
+  used: "good", finished: "good", ready: "good", done: "good", running: "busy", training: "busy", waiting: "", benchmarking: "busy",
+  late: "bad", failed: "bad", refused: "bad", stopped: "warn", declined: "warn", cancelled: "warn",
+};
+
+export function stateOf(word, text = word) {
+  return element("span", { class: `state ${WORDS[word] ?? ""}`.trim() }, text);
+}
+
+function tile(title, value, note, extra = null) {
+  return element("div", {}, element("dt", {}, title),
+    element("dd", {}, value, note ? element("small", {}, note) : null, extra));
+}
+
+export function showTiles(place, summary) {
+  const of = summary.wanted ? `of ${whole(summary.wanted)}, ` : "";
+  const progress = summary.wanted
+    ? element("progress", { max: summary.wanted, value: summary.cycles, "aria-label": "Cycles done" }) : null;
+  const now = summary.current ? `cycle ${summary.current} under way` : summary.reason || `seed ${summary.seed ?? "not known"}`;
+  fill(place,
+    tile("State", stateOf(summary.state), now),
+    tile("Cycles", whole(summary.cycles), `${of}${seconds(summary.clock_s)} in all`, progress),
+    tile("Accuracy", fraction(summary.accuracy), `best ${fraction(summary.best)}`),
+    tile("Loss", figures(summary.loss), `${whole(summary.batches)} batches averaged`),
+    tile("Deadline held", percent(summary.held), `within 5 %; median ${seconds(summary.cycle_s)} of ${seconds(summary.deadline_s)}`),
+    tile("Late or missing", percent((summary.late ?? NaN) + (summary.missing ?? NaN)),
+      `late ${percent(summary.late)}, missing ${percent(summary.missing)}`),
+    tile("Devices", whole(summary.devices), `${percent(summary.used)} of updates used`));
+}
+
+const boxes = new Map();
+
+// The runs, each with a box that says whether it is in the curves.
+export function showRuns(place, runs, shown, toggle) {
+  if (runs.length < 2) return;
+  const headings = ["Run, and whether it is in the curves", "State", "Cycles", "Accuracy", "Seconds", "Deadline held"]
+    .map((title, at) => ({ title, number: at > 1 }));
+  const rows = runs.map((run) => [choice(run, shown, toggle), stateOf(run.state), whole(run.cycles),
+    fraction(run.accuracy), figures(run.clock_s), percent(run.held)]);
+  fillRegion(place, "Runs", plainTable("Runs", headings, rows));
+}
+
+function choice(run, shown, toggle) {
+  let box = boxes.get(run.id);
+  if (!box) {
+    box = element("input", { type: "checkbox" });
+    box.checked = shown.has(run.id);
+    box.addEventListener("change", () => toggle(run.id, box.checked));
+    boxes.set(run.id, box);
+  }
+  const swatch = element("span", { class: "swatch" });
+  swatch.style.background = seriesColour(run.id);
+  return element("label", { class: "choice" }, box, swatch, run.label);
+}
+
+export function showComparison(place, groups) {
+  if (!groups.length) return;
+  const measures = Object.keys(groups[0].measures);
+  const headings = ["Scheme", "Runs", ...measures].map((title, at) => ({ title: capital(title), number: at > 0 }));
+  const rows = groups.map((group) => [group.group, `${group.runs.length}`,
+    ...measures.map((name) => margin(name, group.measures[name]))]);
+  const single = groups.every((group) => group.runs.length < 2);
+  const note = single
+    ? "One run each: several seeds of the same settings would give 95 % intervals."
+    : "Means over seeds, with Student's 95 % intervals.";
+  fillRegion(place, "Comparison", element("h3", {}, "Compared"), element("p", { class: "quiet" }, note),
+    plainTable("Comparison", headings, rows));
+}
+
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function margin(name, { mean, half }) {
+  const share = ["deadlines held", "updates used"].includes(name);
+  if (mean === null) return NONE;
+  if (!half) return share ? percent(mean) : figures(mean, 4);
+  const scale = share ? 100 : 1;
+  // The margin with two figures, the mean with as many places.
+  const places = Math.min(6, Math.max(0, 1 - Math.floor(Math.log10(scale * half))));
+  return `${(scale * mean).toFixed(places)} ± ${(scale * half).toFixed(places)}${share ? " %" : ""}`;
+}

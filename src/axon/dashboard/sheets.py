@@ -1,0 +1,107 @@
+"""The same facts as CSV, and as pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from axon.dashboard.comparison import compared
+from axon.dashboard.feed import Feed
+from axon.report.figures import Figure, Panel, Point, Series, picture
+from axon.report.records import write_whole
+
+_COLUMNS = ("cycle", "started", "ended", "deadline", "accuracy", "loss", "batches", "asked", "used",
+            "late", "missing", "other")  # fmt: skip
+_OBEYED = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(feed: Feed, folder: Path) -> list[Path]:
+    """Cycles, devices, failures and the comparison, a file each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sheets = {
+        "cycles.csv": _cycles(feed),
+        "devices.csv": [
+            {"run": course.about.label, **course.device(number)}
+            for course in feed.courses
+            for number in range(len(course.members))
+        ],
+        "comparison.csv": [_flat(row) for row in compared(feed.courses)],
+    }
+    written = []
+    for name, rows in sheets.items():
+        if rows:
+            write_whole(folder / name, _csv(rows).encode())
+            written.append(folder / name)
+    return written
+
+
+def write_png(feed: Feed, folder: Path) -> list[Path]:
+    """The curves of all runs; `ConfigurationError` without matplotlib."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {
+        "accuracy.png": _figure(feed, "Accuracy", "learning", "accuracy"),
+        "loss.png": _figure(feed, "Loss", "learning", "loss"),
+        "duration.png": _figure(feed, "Seconds per cycle", "timing", "duration"),
+    }
+    written = []
+    for name, figure in figures.items():
+        if figure is not None:
+            write_whole(folder / name, picture(figure))
+            written.append(folder / name)
+    return written
+
+
+def _figure(feed: Feed, title: str, table: str, column: str) -> Figure | None:
+    """One curve of each run, over cycles and over seconds; None where nobody has a point."""
+    panels = []
+    for across, label in (("cycle", "cycle"), ("ended", "seconds")):
+        series = tuple(_series(feed, number, table, column, across)
+                       for number in range(len(feed.courses)))  # fmt: skip
+        panels.append(Panel("", label, title.lower(), tuple(one for one in series if one.points)))
+    return Figure(title, tuple(panels)) if panels[0].series else None
+
+
+def _series(feed: Feed, number: int, table: str, column: str, across: str) -> Series:
+    course = feed.courses[number]
+    curves: Mapping[str, list[float]] = getattr(course.curves, table)()
+    pairs = zip(curves[across], curves[column], strict=True)
+    points = tuple(Point(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y))
+    # A dollar sign would be read as the beginning of a formula.
+    return Series(course.about.label.replace("$", r"\$"), points, "line")
+
+
+def _cycles(feed: Feed) -> list[dict[str, Any]]:
+    rows = []
+    for course in feed.courses:
+        for at in range(len(course.curves)):
+            row = course.curves.row(at)
+            rows.append({"run": course.about.label, **{name: row[name] for name in _COLUMNS}})
+    return rows
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {"group": row["group"], "runs": len(row["runs"])}
+    for name, found in row["measures"].items():
+        flat |= {name: found["mean"], f"{name} ±": found["half"]}
+    return flat
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A number, or a text that no spreadsheet takes for a formula: names come from devices."""
+    if isinstance(value, float):
+        return "" if not math.isfinite(value) else int(value) if value.is_integer() else value
+    if isinstance(value, str) and value.startswith(_OBEYED):
+        return f"'{value}"
+    return "" if value is None else value

@@ -1,0 +1,119 @@
+"""A report in one file: whole, small, and deaf to what stands in names."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from axon.dashboard.comparison import compared
+from axon.dashboard.course import About
+from axon.dashboard.feed import Feed
+from axon.dashboard.page import MODULES, bundled, embedded, page
+from axon.dashboard.sheets import write_csv, write_png
+from axon.dashboard.web import asset
+from axon.intervals import student_t
+from tests.dashboard.scenes import HOSTILE, crowd, device, record, small_feed
+
+
+class Tags(HTMLParser):
+    """The elements of a page, and the text of its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag == "script":
+            self.scripts.append(data)
+
+
+def test_a_report_is_one_file_and_names_stay_texts() -> None:
+    feed = small_feed(names=HOSTILE)
+    tags = Tags()
+    tags.feed(page(feed).decode())
+    for _tag, attributes in tags.seen:
+        assert not attributes.keys() & {"src", "onerror", "onclick"}
+        assert not (attributes.get("href") or "#").startswith(("http", "assets", "/"))
+    assert [tag for tag, _ in tags.seen].count("script") == 2
+    data = next(text for text in tags.scripts if text.strip())
+    facts = json.loads(data)
+    assert [row["name"] for row in facts["run"]["0"]["devices"]] == list(HOSTILE)
+    assert len(facts["timeline"]["0"]["cycles"]) == 3
+
+
+def test_nothing_in_a_text_ends_its_element() -> None:
+    text = embedded({"name": "</script><!-- \u2028\u2029 & ]]>"})
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == {"name": "</script><!-- \u2028\u2029 & ]]>"}
+
+
+def test_all_modules_are_in_the_script_after_those_they_need() -> None:
+    folder = {
+        path.name for path in Path(__file__).parents[2].glob("src/axon/dashboard/assets/*.js")
+    }
+    assert set(MODULES) == folder
+    for at, name in enumerate(MODULES):
+        needed = re.findall(r'from "\./([^"]+)"', asset(name).decode())
+        assert set(needed) <= set(MODULES[:at]), name
+    script = bundled()
+    assert not re.search(r"^(import|export)\b", script, re.MULTILINE)
+    told = re.findall(r"^(?:async )?(?:function|const|class|let) (\w+)", script, re.MULTILINE)
+    assert len(set(told)) == len(told), "a name is told twice"
+
+
+def test_a_large_run_is_a_small_file() -> None:
+    assert len(page(crowd(1_000, 300))) < 3_000_000
+
+
+def runs(*accuracies: float, allocator: str, feed: Feed) -> None:
+    for seed, accuracy in enumerate(accuracies):
+        settings = {"allocator": allocator, "seed": seed, "name": "run"}
+        about = About(name="run", label=f"{allocator}-{seed}", seed=seed, settings=settings)
+        feed.open(about).add(record(1, [device("a")], accuracy=accuracy))
+
+
+def test_runs_that_differ_in_their_seeds_are_one_group() -> None:
+    feed = Feed()
+    runs(0.8, 0.9, allocator="dab", feed=feed)
+    runs(0.5, allocator="equal", feed=feed)
+    first, second = compared(feed.courses)
+    assert (first["group"], second["group"]) == ("run (allocator dab)", "run (allocator equal)")
+    assert (first["runs"], first["seeds"]) == ([0, 1], [0, 1])
+    accuracy = first["measures"]["accuracy"]
+    assert accuracy["mean"] == pytest.approx(0.85)
+    # Half the width: t(0.975, 1) x 0.0707 / sqrt(2).
+    assert accuracy["half"] == pytest.approx(student_t(1) * 0.05)
+    assert second["measures"]["accuracy"] == {"mean": 0.5, "half": None, "count": 1}
+    assert compared(feed.courses[:1]) == []
+
+
+def test_numbers_as_csv_obey_no_name(tmp_path: Path) -> None:
+    feed = small_feed(names=HOSTILE)
+    runs(0.8, allocator="dab", feed=feed)
+    written = write_csv(feed, tmp_path / "new")
+    assert [path.name for path in written] == ["cycles.csv", "devices.csv", "comparison.csv"]
+    with open(written[0]) as file:
+        cycles = list(csv.DictReader(file))
+    assert [row["accuracy"] for row in cycles] == ["0.05", "0.1", "0.15", "0.8"]
+    assert [row["missing"] for row in cycles] == ["0", "1", "0", "0"]
+    with open(written[1]) as file:
+        names = [row["name"] for row in csv.DictReader(file)]
+    assert "'=HYPERLINK(1)" in names
+    assert HOSTILE[0] in names
+
+
+@pytest.mark.slow
+def test_curves_as_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    written = write_png(small_feed(names=["$a$", "b"]), tmp_path)
+    assert [path.name for path in written] == ["accuracy.png", "loss.png", "duration.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
