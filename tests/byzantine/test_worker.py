@@ -74,6 +74,11 @@ def test_only_the_last_steps_are_kept() -> None:
         assert await pi.read(GRADIENT, 1) == Absent("gone", 1, 5)
         assert isinstance(await pi.read(GRADIENT, 2), np.ndarray)
         assert await pi.read(MODEL, 5) == Absent("gone", 5, 5), "a worker has no models"
+        models = Models()
+        late = worker(models)
+        await late.read(GRADIENT, 100)
+        assert await late.read(GRADIENT, 96) == Absent("gone", 96, 100)
+        assert models.asked == [100], "what is long past is not computed by one that came late"
 
     virtual.run(main())
 
@@ -100,6 +105,15 @@ def test_a_model_that_is_not_to_be_had_is_asked_for_again() -> None:
         models.reached = 1
         assert isinstance(await pi.read(GRADIENT, 1), np.ndarray)
         await pi.close()
+
+    virtual.run(main())
+
+
+def test_a_step_whose_model_is_gone_is_gone() -> None:
+    async def main() -> None:
+        servers = {name: answering(Absent("gone", 3, 40)) for name in "abc"}
+        pi = worker(FromQuorum(servers, 2, Median(0), TERMS))
+        assert await pi.read(GRADIENT, 3) == Absent("gone", 3, -1)
 
     virtual.run(main())
 

@@ -76,10 +76,10 @@ def test_a_heartbeat_that_cannot_be_meant_is_refused(shell: Shell, tmp_path: Pat
 
 def test_one_that_goes_on_beside_a_leader_is_told_how(shell: Shell, tmp_path: Path) -> None:
     place = tmp_path / "runs.db"
-    assert shell("train", *SMALL, "--store", place).code == 0
     with closing(open_store(place)) as store:
+        store.begin("run", settings_of(Recipe(devices="pair")))
         store.lead("run", "other")
-    ended = shell("train", "--store", place, "--resume", "--cycles", 3)
+    ended = shell("train", "--store", place, "--resume")
     assert ended.code == 8
     assert "run 'run' is led by other as epoch 1" in ended.err
     assert "--failover" in ended.err

@@ -8,6 +8,7 @@ from axon.dashboard import course as courses
 from axon.dashboard.course import About, Course
 from axon.dashboard.curves import Curves
 from axon.dashboard.facts import Line, Rolls, facts_of, line_of
+from axon.dashboard.feed import Feed
 from axon.report.records import to_line
 from axon.rounds.events import (
     CycleBegan,
@@ -101,6 +102,14 @@ def test_detail_is_bounded_and_read_again_where_it_is_kept() -> None:
     cells = course.cells(0)
     assert cells is not None
     assert cells["batches"].tolist() == [20, 20]
+
+
+def test_runs_share_the_room_for_detail() -> None:
+    feed = Feed(most_cells=4)
+    tracks = [feed.open(About(name="first", label="first"))]
+    tracks[0].add(*(record(cycle, [device("a")]) for cycle in range(1, 5)))
+    tracks.append(feed.open(About(name="second", label="second")))
+    assert [tracks[0].course.cells(at) is None for at in range(4)] == [True, True, False, False]
 
 
 def test_curves_keep_every_peak_and_the_last_point() -> None:

@@ -90,10 +90,13 @@ def test_a_run_that_failed_or_stopped_says_so(folder: Path) -> None:
 
 
 def test_a_damaged_line_is_named_by_its_place(folder: Path) -> None:
-    whole = to_line(cycle(1))
-    (folder / "records.jsonl").write_text(f"{whole}\nnonsense\n")
-    with pytest.raises(ConfigurationError, match=f"byte {len(whole) + 1}: not a round record"):
-        followed(folder, Feed()).poll()
+    feed, whole = Feed(), to_line(cycle(1))
+    (folder / "records.jsonl").write_text(f"{whole}\nnonsense\n{whole}\n")
+    source = followed(folder, feed)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"line 2: not a round record"):
+            source.poll()
+    assert len(feed.courses[0].curves) == 1, "what stands before it is shown"
 
 
 def test_runs_are_found_in_folders(tmp_path: Path) -> None:

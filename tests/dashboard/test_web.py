@@ -50,6 +50,7 @@ def app() -> DashboardApp:
         (b"localhost", 200),
         (b"[::1]:8200", 200),
         (b"LOCALHOST:1", 200),
+        (b"192.168.1.7:8200", 200),
         (b"evil.example", 403),
         (b"127.0.0.1.evil.example:8200", 403),
         (b"localhost@evil.example", 403),

@@ -87,6 +87,13 @@ ELSEWHERE = {
 }
 """Commands that another test types: with other hosts, ports or numbers, or as a call."""
 
+SHORTER = {
+    "python examples/byzantine/main.py [--steps N] [--attack NAME]": (
+        "python examples/byzantine/main.py --steps 5"
+    ),
+}
+"""Commands that take a minute, and what `test_commands` types instead."""
+
 _INSTALLS = "it installs, which every run of CI does with make, from a checkout"
 _IS_CI = "it is what CI runs, or a part of it"
 _MEASURES = "it measures for minutes, beside packages that tests do not install"

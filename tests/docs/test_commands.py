@@ -53,7 +53,8 @@ def folder(tmp_path: Path) -> Path:
 def test_commands_of_a_page(page: str, folder: Path) -> None:
     for text in left()[page]:
         # What stands in brackets may be left out.
-        program, _, words = re.sub(r" \[[^]]*\]", "", text).partition(" ")
+        here = ledger.SHORTER.get(text, re.sub(r" \[[^]]*\]", "", text))
+        program, _, words = here.partition(" ")
         if program == "python" and words.startswith("examples/"):
             played(as_program(words.split()), ROOT)
             continue

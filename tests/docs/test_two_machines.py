@@ -12,6 +12,7 @@ from tests.cli.scenes import shell
 from tests.pages import blocks
 
 
+@pytest.mark.system
 def test_calls_over_a_bad_link_and_to_many_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

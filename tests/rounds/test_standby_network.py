@@ -71,8 +71,8 @@ def test_learners_leave_a_leader_for_the_one_that_replaced_it() -> None:
                 await first
             with pytest.raises(QuorumNotReached, match="epoch 2 leads run run, this order is of"):
                 await scene.orchestrator("one").run(older)
-            with pytest.raises(Superseded):
-                await older.during(asyncio.sleep(10.0))
+            with pytest.raises(Superseded, match="led by two as epoch 2"):
+                await older.during(scene.orchestrator("one").run(older))
             await second
             assert [record.epoch for record in scene.store.records("run")] == [2] * 4
 

@@ -64,7 +64,7 @@ async def played(scene: Scene, faults: list[Fault]) -> None:
         assert isinstance(outcome, (list, Superseded, asyncio.CancelledError)), outcome
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(FAULTS, st.sampled_from([0.3, 0.9]))
 @example([(0.5, "a", "deaf"), (0.5, "a", "whole"), (1.0, "a", "kill")], 0.3)
 @example([(0.7, "a", "pause"), (2.5, "a", "resume"), (0.1, "b", "pause")], 0.3)
@@ -78,7 +78,7 @@ def test_every_cycle_is_saved_once_by_whoever_leads(faults: list[Fault], took_s:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(FAULTS, st.floats(0.01, 0.95))
 def test_the_same_for_many_more_schedules(faults: list[Fault], took_s: float) -> None:
     scene = Scene(CYCLES, took_s)

@@ -138,8 +138,7 @@ def test_a_killed_learner_turns_red_and_the_numbers_are_those_of_the_record(wide
             row.wait_for(timeout=30_000)
             assert time.monotonic() - play.killed_s < 3.0
             assert "failed" in row.inner_text()
-            wide.locator("#timeline").scroll_into_view_if_needed()
-            row.scroll_into_view_if_needed()
+            wide.evaluate("document.getElementById('timeline').scrollIntoView()")
             seen.shoot("killed")
         finally:
             play.thread.join()

@@ -36,7 +36,7 @@ CYCLES = 14
 RUN = Run(
     spec=default_spec("twonn", DATASET.shape, DATASET.classes),
     cycles=CYCLES,
-    deadline_s=0.7,
+    deadline_s=0.9,
     shard_samples=32,
     evaluate_every=0,
 )

@@ -24,6 +24,8 @@ from axon.recipes.runner import run_recipe
 from axon.recipes.settings import Recipe
 from axon.rounds.checkpoint import Store, open_store
 from axon.rounds.leadership import Leadership
+from axon.rounds.lease import Lease
+from axon.rounds.remote import RemoteFleet
 from axon.seeds import plain_stream
 from axon.testbed.stressed import EmulatedLearner
 from axon.values import Order
@@ -225,6 +227,18 @@ def test_a_leader_that_was_stopped_finds_itself_replaced(
         assert other.result()[0] == 0
         assert "taking over as epoch 2" in other.result()[2]
         troupe.check()
+
+
+def test_beats_go_on_while_something_takes_long(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        store.begin("run", "{}")
+        fleet = RemoteFleet()
+        lease = Lease(store, "run", store.lead("run", "one", heartbeat_s=0.05), fleet)
+        # As an aggregation or an evaluation of a large model would.
+        asyncio.run(lease.during(fleet.aside(time.sleep, 0.6)))
+        led = store.leadership("run")
+    assert led is not None
+    assert led.beats >= 6
 
 
 def test_the_guide(devices: list[str], tmp_path: Path) -> None:

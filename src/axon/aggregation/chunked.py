@@ -113,7 +113,8 @@ class _Network:
 
     def __init__(self, plan: Schedule, kind: np.dtype[Any]) -> None:
         self.plan = plan
-        self.width = chunk_size(plan.values + plan.scratch, kind.itemsize)
+        # The values pass through once; what is written is read again.
+        self.width = chunk_size(plan.scratch, kind.itemsize)
         self.scratch = np.empty((plan.scratch, self.width), dtype=kind)
 
     def run(self, values: Sequence[Array] | Array) -> dict[int, Array]:

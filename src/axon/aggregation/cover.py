@@ -1,8 +1,8 @@
 """Covers of a graph: few vertices such that every edge has one of them.
 
 Graphs are lists of numbers whose bits are a vertex's neighbours. The search takes the vertex with
-most edges and tries it, then all its neighbours; with f vertices to spend it is over after a few
-hundred steps for any f that a rule meets.
+most edges and tries it, then all its neighbours. It is exact, so it may take long in the worst
+case; for fifty vertices, half of them to spend, it takes milliseconds.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def _covers(edges: list[int], spare: int, kept: int = 0) -> Iterator[tuple[int, 
         return
     vertex = degrees.index(most)
     around = edges[vertex]
-    if not kept >> vertex & 1 and spare >= 1:
+    if spare >= 1:
         for cover, keeps in _covers(_without(edges, 1 << vertex), spare - 1, kept):
             yield cover | 1 << vertex, keeps
-    if not kept & around and most <= spare:
+    # Or it stays, and all its neighbours go. What stays has no edge left, so it is not asked again.
+    if most <= spare:
         rest = _without(edges, around)
         for cover, keeps in _covers(rest, spare - most, kept | 1 << vertex):
             yield cover | around, keeps

@@ -11,8 +11,9 @@ import asyncio
 from axon.byzantine.board import GRADIENT, WINDOW, Absent, check_key
 from axon.byzantine.computing import Computing
 from axon.byzantine.gradients import batch, gradient
+from axon.byzantine.quorum import is_overtaken
 from axon.byzantine.sources import Source
-from axon.errors import AxonError, ConfigurationError
+from axon.errors import ConfigurationError, QuorumNotReached
 from axon.seeds import derive
 from axon.values import Samples, TaskSpec, Vector, check_whole
 
@@ -58,7 +59,8 @@ class Worker:
             return Absent("gone", step, self.newest)
         if step in self._kept:
             return self._kept[step]
-        if len(self._kept) == self._window and step < min(self._kept):
+        # Not computed anew either: questions for steps long past must not crowd out the present.
+        if step <= self.newest - self._window:
             return Absent("gone", step, self.newest)
         task = self._open.get(step) or self._begin(step)
         if task is None:
@@ -88,8 +90,8 @@ class Worker:
         if task.cancelled() or task.exception() is not None:
             return
         self._kept[step] = task.result()
-        if len(self._kept) > self._window:
-            del self._kept[min(self._kept)]
+        for old in [old for old in self._kept if old <= self.newest - self._window]:
+            del self._kept[old]
 
     def _outcome(self, task: asyncio.Task[Vector], step: int) -> Vector | Absent:
         """The gradient, or why there is none: others came first, or the model was not to be had."""
@@ -98,9 +100,9 @@ class Worker:
         error = task.exception()
         if error is None:
             return task.result()
-        if not isinstance(error, AxonError):
+        if not isinstance(error, QuorumNotReached):
             raise error
-        return Absent("early", step, self.newest)
+        return Absent("gone" if is_overtaken(error) else "early", step, self.newest)
 
     async def _compute(self, step: int) -> Vector:
         model = await self._source.model(step)

@@ -2,6 +2,7 @@
 
 facts       a cycle in numbers: the cells of one array, a device each
 curves      what is kept of every cycle
+members     what is known of each device
 course      one run: its curves, its devices, its latest cycles in detail
 feed        all runs that are shown, and what has changed since when
 sources     record files and stores that are followed

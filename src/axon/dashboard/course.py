@@ -100,9 +100,14 @@ class Course:
         self._note_failures(facts, stamp)
         self._cells[at] = facts.cells
         self._held += len(facts.cells)
-        while self._held > self._most_cells and len(self._cells) > 1:
-            self._held -= len(self._cells.pop(next(iter(self._cells))))
+        self.bound(self._most_cells)
         self.current = None
+
+    def bound(self, most_cells: int) -> None:
+        """Keep no more detail than that, and at least the newest cycle."""
+        self._most_cells = most_cells
+        while self._held > most_cells and len(self._cells) > 1:
+            self._held -= len(self._cells.pop(next(iter(self._cells))))
 
     def hear(self, event: Event, stamp: int) -> None:
         """Take in what an orchestrator tells while a cycle is under way."""

@@ -119,10 +119,6 @@ class Roll:
             self.texts.append(text)
         return found
 
-    def find(self, text: str) -> int | None:
-        """The text's number, if it has one."""
-        return self._numbers.get(text)
-
 
 class Rolls:
     """The names and reasons that the cells of one run tell by number."""

@@ -47,6 +47,7 @@ class Feed:
     """Runs and tasks as they are known by now; every method may be called from any thread."""
 
     def __init__(self, most_cells: int = MOST_CELLS) -> None:
+        """Keep so many cells of detail, of all runs together."""
         self._lock = threading.RLock()
         self._most_cells = most_cells
         self.sequence = 0
@@ -70,7 +71,9 @@ class Feed:
     def open(self, about: About) -> Track:
         """Show another run."""
         with self.changing():
-            self.courses.append(Course(about, self._most_cells // max(1, len(self.courses))))
+            self.courses.append(Course(about))
+            for course in self.courses:
+                course.bound(self._most_cells // len(self.courses))
             return Track(self, len(self.courses) - 1)
 
     def show(self, board: Board) -> None:

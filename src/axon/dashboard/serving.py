@@ -47,11 +47,11 @@ class Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The hosts that requests may name."""
+        """By which requests may call this machine, beside its addresses."""
         if self.is_near:
             return (self.host,)
         own = socket.gethostname()
-        return (self.host, own, f"{own}.local", *_own_addresses())
+        return (self.host, own, f"{own}.local")
 
 
 @contextmanager
@@ -113,11 +113,3 @@ async def _listen(
             await listener.close(grace_s=3 * LOOK_S)
     finally:
         await transport.close()
-
-
-def _own_addresses() -> set[str]:
-    try:
-        found = socket.getaddrinfo(socket.gethostname(), None)
-    except OSError:
-        return set()
-    return {str(each[4][0]) for each in found}

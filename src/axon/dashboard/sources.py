@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from platform import python_version
 from typing import Any, Protocol
 
 from axon.dashboard.course import About, Course
@@ -110,23 +111,21 @@ class RecordsFile:
             if b"\n" not in data:
                 data += file.readline()  # A single line of more than a piece.
         whole = data.rfind(b"\n") + 1
-        lines, places, at = [], [], self._end
-        for text in data[:whole].splitlines(keepends=True):
-            lines.append(self._line(text, at))
-            places.append(at)
-            at += len(text)
-        if lines and not self._end:
-            self._track.become(self._about(lines[0].run))
-        self._offsets.extend(places)
-        self._end += whole
-        self._track.add(*lines)
+        for text in data[:whole].split(b"\n")[:-1]:
+            self._take(text)
         return whole > 0
 
-    def _line(self, text: bytes, at: int) -> Line:
+    def _take(self, text: bytes) -> None:
         try:
-            return line_of(text)
+            line = line_of(text)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{self._path}, byte {at}: {error.message}") from error
+            number = len(self._offsets) + 1
+            raise ConfigurationError(f"{self._path}, line {number}: {error.message}") from error
+        if not self._offsets:
+            self._track.become(self._about(line.run))
+        self._offsets.append(self._end)
+        self._end += len(text) + 1
+        self._track.add(line)
 
     def _about(self, name: str | None) -> About:
         settings = read_settings(self._path.parent / CONFIGURATION)
@@ -248,7 +247,7 @@ def about(settings: dict[str, Any], *, name: str | None, label: str, place: str)
         cycles=cycles if isinstance(cycles, int) else None,
         seed=seed if isinstance(seed, int) else None,
         settings=settings,
-        versions={"axon (shown with)": __version__},
+        versions={"shown with": f"Axon {__version__}, Python {python_version()}"},
     )
 
 

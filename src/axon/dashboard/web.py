@@ -7,14 +7,15 @@
     GET  /api/events          a stream: /api/runs again whenever something has changed
     POST /api/cancel          end a task, where there is somebody to ask: {"task": "a"}
 
-Only requests that name this server as their host are answered: a page of somebody else's, whose
-name was made to mean this machine, gets nothing. What changes something needs, besides, a token
-that only our own page knows.
+Only requests for an address or for one of our own names are answered: a page of somebody else's,
+whose name was made to mean this machine, gets nothing. What changes something needs, besides, a
+token that only our own page knows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import cache
@@ -62,7 +63,7 @@ class DashboardApp:
         self, feed: Feed, hosts: Collection[str] = (), cancel: Cancel | None = None
     ) -> None:
         self._feed = feed
-        self._hosts = {"localhost", "127.0.0.1", "::1", *(host.lower() for host in hosts)}
+        self._hosts = {"localhost", *(host.lower() for host in hosts)}
         self._cancel = cancel
         self._token = secrets.token_urlsafe(16)
         self._streams = 0
@@ -72,7 +73,8 @@ class DashboardApp:
     def admit(self, request: Request) -> Response | None:
         """Refuse by the head alone what comes from elsewhere, or is too large."""
         host = _host_of(request.headers.get(b"host", b""))
-        if host not in self._hosts:
+        # Who names an address has asked for no name that somebody else could have made ours.
+        if host not in self._hosts and not is_address(host):
             return _text(403, "this page is served under other names only")
         if request.method == b"GET":
             return None
@@ -163,6 +165,15 @@ class DashboardApp:
         except AxonError as error:
             return _text(409, str(error))
         return _json({"answer": answer})
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _host_of(header: bytes) -> str:

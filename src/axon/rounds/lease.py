@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
-from axon.errors import CheckpointConflict, StoreSilent
+from axon.errors import AxonError, CheckpointConflict, StoreSilent
 from axon.report.records import to_line
 from axon.rounds.checkpoint import Checkpoint, Store
 from axon.rounds.events import Event, StoreLost
 from axon.rounds.fleet import Fleet
-from axon.rounds.leadership import Leadership
+from axon.rounds.leadership import Leadership, check_begun, check_epoch
 from axon.values import RoundRecord
 
 P = ParamSpec("P")
@@ -58,6 +59,7 @@ class Lease:
             if not working.done():
                 await _end(working)
                 beating.result()
+            await self._check(working)
             return working.result()
         finally:
             await _end(working, beating)
@@ -92,6 +94,17 @@ class Lease:
             kept = self._store.records(self._run)[-1:]
             if [to_line(each) for each in kept] != [to_line(record)]:
                 raise
+
+    async def _check(self, working: asyncio.Task[Any]) -> None:
+        """Raise `Superseded` for what failed because another leads: learners may hear of it first.
+
+        Where the store is silent the failure is all that is known.
+        """
+        error = None if working.cancelled() else working.exception()
+        if isinstance(error, AxonError):
+            with suppress(StoreSilent):
+                found = await self._fleet.aside(self._store.leadership, self._run)
+                check_epoch(self._run, check_begun(self._run, found), self.epoch)
 
     async def _beat(self) -> None:
         """Show that the holder lives, until it turns out that it no longer leads."""

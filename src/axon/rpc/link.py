@@ -62,10 +62,15 @@ class Shaper:
     """One direction of a link as messages meet it: they queue, they fly, they arrive in order.
 
     `link` may be replaced while messages are under way; those already flying keep their time.
+    Messages of up to `packet_bytes` slip in between the packets of longer ones, as they do where
+    every connection has its turn; with 0 all wait for those before them.
     """
 
-    def __init__(self, link: Link, random: Random, *, direction: Direction = "up") -> None:
+    def __init__(
+        self, link: Link, random: Random, *, direction: Direction = "up", packet_bytes: int = 0
+    ) -> None:
         self.link = link
+        self.packet_bytes = packet_bytes
         self.direction = direction
         self._random = random
         self._turn = asyncio.Lock()
@@ -94,6 +99,9 @@ class Shaper:
         """
         loop = asyncio.get_running_loop()
         ready_s = loop.time() - spread_s
+        if self.packet_bytes and size <= self.packet_bytes:
+            await sleep_until(ready_s + self.transmission_s(size))
+            return
         async with self._turn:
             # Reckoned from when the link fell free, not from now: on a real clock every sleep ends
             # a little late, and the lateness would add up.

@@ -45,7 +45,8 @@ export function fillRegion(place, label, ...children) {
 export function keepingFocus(draw) {
   const focused = document.activeElement;
   draw();
-  if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  const lost = focused && focused !== document.activeElement && focused.isConnected;
+  if (lost) focused.focus({ preventScroll: true });
 }
 
 export function plainTable(caption, headings, rows) {

@@ -1,7 +1,7 @@
 // Puts the page together, and keeps it up to date.
 
 import { byId, element, fill, keepingFocus, say } from "./dom.js";
-import { figures, fraction, percent, seconds } from "./format.js";
+import { figures, fraction, percent } from "./format.js";
 import { Chart } from "./chart.js";
 import { Run } from "./run.js";
 import { Timeline } from "./timeline.js";
@@ -16,15 +16,22 @@ class Page {
   constructor(source, first) {
     this.source = source;
     this.runs = new Map();
-    this.shown = new Set(first.runs.slice(0, MOST_SHOWN).map((run) => run.id));
+    this.shown = new Set();
+    this.met = 0;
     this.chosen = 0;
     this.across = "cycle";
     this.pulling = false;
     this.charts = {
       accuracy: new Chart(byId("accuracy"), { title: "Accuracy", shown: fraction, bounds: [0, 1] }),
       loss: new Chart(byId("loss"), { title: "Loss", bounds: [0, null] }),
-      duration: new Chart(byId("duration"), { title: "Seconds per cycle", shown: (value) => figures(value, 3), bounds: [0, null] }),
-      truancy: new Chart(byId("truancy"), { title: "Learners late, missing or left out", shown: percent, mark: (value) => `${figures(100 * value)} %`, bounds: [0, null], least: 0.1 }),
+      duration: new Chart(byId("duration"), { title: "Seconds per cycle", bounds: [0, null] }),
+      truancy: new Chart(byId("truancy"), {
+        title: "Learners late, missing or left out",
+        shown: percent,
+        mark: (value) => `${figures(100 * value)} %`,
+        bounds: [0, null],
+        least: 0.1,
+      }),
     };
     this.timeline = new Timeline(byId("gantt"), source, first.statuses);
     this.devices = deviceTable(byId("fleet"));
@@ -34,8 +41,9 @@ class Page {
   }
 
   arrangeControls() {
-    const titles = [...document.querySelectorAll("main > section")].map((section) => [section.id, section.querySelector("h2").textContent]);
-    fill(byId("sections"), ...titles.map(([id, title]) => element("li", { id: `to-${id}` }, element("a", { href: `#${id}` }, title))));
+    const sections = [...document.querySelectorAll("main > section")];
+    fill(byId("sections"), ...sections.map((section) => element("li", { id: `to-${section.id}` },
+      element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent))));
     byId("run").addEventListener("change", (event) => {
       this.chosen = Number(event.target.value);
       this.pull();
@@ -54,6 +62,10 @@ class Page {
   // All runs in a few numbers have come; what is shown of them in full is asked for if it is new.
   hear(all) {
     this.latest = all;
+    // Runs may come while the page is open.
+    for (; this.met < all.runs.length; this.met += 1) {
+      if (this.shown.size < MOST_SHOWN) this.shown.add(all.runs[this.met].id);
+    }
     this.pull();
   }
 
@@ -112,30 +124,38 @@ class Page {
     byId("pick-run").hidden = runs.length < 2;
     const select = byId("run");
     if (select.options.length !== runs.length) {
-      fill(select, ...runs.map((run) => element("option", { value: run.id, selected: run.id === this.chosen }, run.label)));
+      fill(select, ...runs.map((run) =>
+        element("option", { value: run.id, selected: run.id === this.chosen }, run.label)));
     }
     const run = runs[this.chosen];
     const title = run ? run.label : "no run yet";
     say(byId("title"), title);
-    document.title = run && run.state === "running" ? `${title} · ${run.cycles} cycles · Axon` : `${title} · Axon`;
-    say(byId("colophon"), `Axon ${this.latest.version}. ${this.source.live ? "Nothing on this page leaves this machine." : this.source.note}`);
+    const done = run && run.state === "running" ? ` · ${run.cycles} cycles` : "";
+    document.title = `${title}${done} · Axon`;
+    const note = this.source.live ? "Nothing on this page leaves this machine." : this.source.note;
+    say(byId("colophon"), `Axon ${this.latest.version}. ${note}`);
   }
 
   drawCurves() {
-    const runs = this.latest.runs.filter((run) => this.shown.has(run.id)).map((run) => this.runs.get(run.id)).filter((run) => run && run.summary);
+    const runs = [...this.runs.values()].filter((run) => run.summary && this.shown.has(run.id));
+    runs.sort((one, other) => one.id - other.id);
     for (const name of ["accuracy", "loss"]) {
-      this.charts[name].show(runs.map((run) => this.line(run, "learning", name, run.summary.label)), this.across);
+      const lines = runs.map((run) => this.line(run, "learning", name, run.summary.label));
+      this.charts[name].show(lines, this.across);
     }
     const several = runs.length > 1;
     const deadlines = several ? runs.filter((run) => run.id === this.chosen) : runs;
     this.charts.duration.show([
       ...runs.map((run) => this.line(run, "timing", "duration", several ? run.summary.label : "cycle")),
-      ...deadlines.map((run) => ({ ...this.line(run, "timing", "deadline", "deadline"), dashed: true, colour: () => colour("soft") })),
+      ...deadlines.map((run) => ({
+        ...this.line(run, "timing", "deadline", "deadline"), dashed: true, colour: () => colour("soft"),
+      })),
     ], this.across);
     const run = this.runs.get(this.chosen);
     const shares = run && run.summary ? [["late", "warn"], ["missing", "bad"], ["other", "soft"]] : [];
     this.charts.truancy.show(shares.map(([name, shade]) => ({
-      ...this.line(run, "timing", name, { other: "declined or refused" }[name] ?? name), colour: () => colour(shade),
+      ...this.line(run, "timing", name, name === "other" ? "declined or refused" : name),
+      colour: () => colour(shade),
     })), this.across);
   }
 
@@ -160,7 +180,8 @@ class Page {
 
   announce(turned) {
     if (!turned.length) return;
-    const told = turned.slice(0, 3).map((device) => `${device.name} ${device.state}${device.reason ? `: ${device.reason}` : ""}`);
+    const told = turned.slice(0, 3).map((device) =>
+      `${device.name} ${device.state}${device.reason ? `: ${device.reason}` : ""}`);
     const more = turned.length > 3 ? `, and ${turned.length - 3} more` : "";
     say(byId("announcer"), told.join("; ") + more);
   }
@@ -178,8 +199,8 @@ async function start() {
   const first = await source.runs();
   const page = new Page(source, first);
   page.hear(first);
-  if (source.live) source.follow((all) => page.hear({ ...first, ...all }), (live) => page.connected(live));
-  else say(byId("connection"), `Report · ${seconds(Math.max(0, ...first.runs.map((run) => run.clock_s ?? 0)))} of training`);
+  if (source.live) source.follow((all) => page.hear(all), (live) => page.connected(live));
+  else say(byId("connection"), "Report");
 }
 
 start().catch((error) => {

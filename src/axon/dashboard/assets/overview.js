@@ -5,8 +5,10 @@ import { NONE, figures, fraction, percent, seconds, whole } from "./format.js";
 import { seriesColour } from "./theme.js";
 
 const WORDS = {
-  used: "good", finished: "good", ready: "good", done: "good", running: "busy", training: "busy", waiting: "", benchmarking: "busy",
-  late: "bad", failed: "bad", refused: "bad", stopped: "warn", declined: "warn", cancelled: "warn",
+  used: "good", finished: "good", ready: "good", done: "good",
+  running: "busy", training: "busy", benchmarking: "busy",
+  late: "bad", failed: "bad", refused: "bad",
+  stopped: "warn", declined: "warn", cancelled: "warn",
 };
 
 export function stateOf(word, text = word) {
@@ -22,13 +24,15 @@ export function showTiles(place, summary) {
   const of = summary.wanted ? `of ${whole(summary.wanted)}, ` : "";
   const progress = summary.wanted
     ? element("progress", { max: summary.wanted, value: summary.cycles, "aria-label": "Cycles done" }) : null;
-  const now = summary.current ? `cycle ${summary.current} under way` : summary.reason || `seed ${summary.seed ?? "not known"}`;
+  const seed = `seed ${summary.seed ?? "not known"}`;
+  const now = summary.current ? `cycle ${summary.current} under way` : summary.reason || seed;
+  const median = `${seconds(summary.cycle_s)} of ${seconds(summary.deadline_s)}`;
   fill(place,
     tile("State", stateOf(summary.state), now),
     tile("Cycles", whole(summary.cycles), `${of}${seconds(summary.clock_s)} in all`, progress),
     tile("Accuracy", fraction(summary.accuracy), `best ${fraction(summary.best)}`),
     tile("Loss", figures(summary.loss), `${whole(summary.batches)} batches averaged`),
-    tile("Deadline held", percent(summary.held), `within 5 %; median ${seconds(summary.cycle_s)} of ${seconds(summary.deadline_s)}`),
+    tile("Deadline held", percent(summary.held), `within 5 %; median ${median}`),
     tile("Late or missing", percent((summary.late ?? NaN) + (summary.missing ?? NaN)),
       `late ${percent(summary.late)}, missing ${percent(summary.missing)}`),
     tile("Devices", whole(summary.devices), `${percent(summary.used)} of updates used`));
@@ -39,8 +43,9 @@ const boxes = new Map();
 // The runs, each with a box that says whether it is in the curves.
 export function showRuns(place, runs, shown, toggle) {
   if (runs.length < 2) return;
-  const headings = ["Run, and whether it is in the curves", "State", "Cycles", "Accuracy", "Seconds", "Deadline held"]
-    .map((title, at) => ({ title, number: at > 1 }));
+  const titles = ["Run, and whether it is in the curves", "State", "Cycles", "Accuracy", "Seconds",
+    "Deadline held"];
+  const headings = titles.map((title, at) => ({ title, number: at > 1 }));
   const rows = runs.map((run) => [choice(run, shown, toggle), stateOf(run.state), whole(run.cycles),
     fraction(run.accuracy), figures(run.clock_s), percent(run.held)]);
   fillRegion(place, "Runs", plainTable("Runs", headings, rows));
@@ -62,7 +67,8 @@ function choice(run, shown, toggle) {
 export function showComparison(place, groups) {
   if (!groups.length) return;
   const measures = Object.keys(groups[0].measures);
-  const headings = ["Scheme", "Runs", ...measures].map((title, at) => ({ title: capital(title), number: at > 0 }));
+  const headings = ["scheme", "runs", ...measures]
+    .map((title, at) => ({ title: capital(title), number: at > 0 }));
   const rows = groups.map((group) => [group.group, `${group.runs.length}`,
     ...measures.map((name) => margin(name, group.measures[name]))]);
   const single = groups.every((group) => group.runs.length < 2);

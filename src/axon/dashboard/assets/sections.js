@@ -7,27 +7,30 @@ import { VirtualTable } from "./table.js";
 
 const orNull = (value) => (value === null || Number.isNaN(value) ? null : value);
 
+const number = (title, key, show) => ({ title, key, show, number: true });
+// What a narrow screen leaves out.
+const less = (title, key, show) => ({ ...number(title, key, show), secondary: true });
+
 export function deviceTable(place) {
   const wrongs = (row) => row.late + row.failed + row.refused;
   return new VirtualTable(place, {
     caption: "Devices",
-    one: "device",
-    many: "devices",
+    words: { one: "device", many: "devices", none: "Nothing is known of any device yet." },
     filter: (row) => `${row.name} ${row.state} ${row.reason}`,
     wrong: (row) => row.wrong,
     sort: { key: "name", down: false },
     columns: [
       { title: "Device", key: "name", show: (row) => row.name },
       { title: "State", key: "state", show: (row) => stateOf(row.state, stateText(row)) },
-      { title: "Last seen", key: "seen_s", number: true, secondary: true, value: (row) => orNull(row.seen_s), show: seen },
-      { title: "Samples/s", key: "samples_per_s", number: true, show: (row) => figures(row.samples_per_s) },
-      { title: "Download", key: "download_s", number: true, secondary: true, show: (row) => seconds(row.download_s) },
-      { title: "Upload", key: "upload_s", number: true, secondary: true, show: (row) => seconds(row.upload_s) },
-      { title: "Link told", key: "bytes_per_s", number: true, secondary: true, show: (row) => rate(row.bytes_per_s) },
-      { title: "Planned", key: "planned", number: true, secondary: true, show: (row) => (row.planned ? whole(row.planned) : "open") },
-      { title: "Done", key: "shards", number: true, secondary: true, show: done },
-      { title: "Used", key: "used", number: true, show: (row) => `${row.used}/${row.cycles}` },
-      { title: "Missed", key: "missed", number: true, value: wrongs, show: (row) => `${wrongs(row)}` },
+      { ...less("Last seen", "seen_s", seen), value: (row) => orNull(row.seen_s) },
+      number("Samples/s", "samples_per_s", (row) => figures(row.samples_per_s)),
+      less("Download", "download_s", (row) => seconds(row.download_s)),
+      less("Upload", "upload_s", (row) => seconds(row.upload_s)),
+      less("Link told", "bytes_per_s", (row) => rate(row.bytes_per_s)),
+      less("Planned", "planned", (row) => (row.planned ? whole(row.planned) : "open")),
+      less("Done", "shards", done),
+      number("Used", "used", (row) => `${row.used}/${row.cycles}`),
+      { ...number("Missed", "missed", (row) => `${wrongs(row)}`), value: wrongs },
       { title: "Reason", key: "reason", secondary: true, show: (row) => row.reason },
     ],
   });
@@ -42,32 +45,34 @@ function seen(row) {
 }
 
 function done(row) {
-  return row.planned ? `${whole(row.done_of_planned)} (${percent(row.done_of_planned / row.planned)})` : whole(row.shards);
+  if (!row.planned) return whole(row.shards);
+  return `${whole(row.done_of_planned)} (${percent(row.done_of_planned / row.planned)})`;
 }
 
 export function failureTable(place) {
   return new VirtualTable(place, {
     caption: "Failures",
-    one: "kind of failure",
-    many: "kinds of failure",
-    none: "Nothing has gone wrong.",
+    words: { one: "kind of failure", many: "kinds of failure", none: "Nothing has gone wrong." },
     filter: (row) => `${row.device} ${row.status} ${row.reason}`,
     sort: { key: "last", down: true },
     columns: [
       { title: "Device", key: "device", show: (row) => row.device },
       { title: "What", key: "status", show: (row) => stateOf(row.status) },
-      { title: "Times", key: "count", number: true, show: (row) => whole(row.count) },
-      { title: "First cycle", key: "first", number: true, secondary: true, show: (row) => whole(row.first) },
-      { title: "Last cycle", key: "last", number: true, show: (row) => whole(row.last) },
+      number("Times", "count", (row) => whole(row.count)),
+      less("First cycle", "first", (row) => whole(row.first)),
+      number("Last cycle", "last", (row) => whole(row.last)),
       { title: "Reason", key: "reason", show: (row) => row.reason || NONE },
     ],
   });
 }
 
+const READ_ONLY = "Read-only: tasks can be cancelled from a page that was started with --to and a key.";
+
 export function showBoard(board, cancel) {
   byId("tasks").hidden = !board;
   if (!board) return;
-  const headings = ["Task", "State", "Cycle", "Accuracy", "Learners, shards × price", "May cost now", "Spent", "Reason"];
+  const headings = ["Task", "State", "Cycle", "Accuracy", "Learners, shards × price", "May cost now",
+    "Spent", "Reason"];
   const rows = board.tasks.map((task) => [
     task.name, stateOf(task.state), `${task.cycle}/${task.cycles}`, fraction(task.accuracy), learners(task),
     task.reserved ?? NONE, task.spent, task.reason || NONE,
@@ -84,7 +89,7 @@ export function showBoard(board, cancel) {
     element("p", { class: "quiet" }, `Spent ${board.spent} in all${budget}. From ${board.place}.`),
     plainTable("Tasks", told, rows),
     ...sitting.map(([name, why]) => element("p", { class: "quiet" }, `${name} sits out: ${why}`)),
-    element("p", { class: "quiet" }, board.may_cancel ? "" : "Read-only: tasks can be cancelled from a page that was started with --to and a key."));
+    board.may_cancel ? null : element("p", { class: "quiet" }, READ_ONLY));
 }
 
 function learners(task) {
@@ -124,6 +129,7 @@ export function showLog(place, entries) {
 
 export function showSettings(place, run) {
   const told = { ...run.settings, ...run.versions, records: run.summary.place };
-  const rows = Object.entries(told).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value || NONE)));
+  const rows = Object.entries(told).map(([name, value]) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, value || NONE)));
   fill(place, element("dl", { class: "told" }, ...rows));
 }

@@ -16,6 +16,11 @@ class Served {
     return ask("api/runs");
   }
 
+  // How many cycles of a run its timeline has.
+  total(run) {
+    return run.summary.cycles;
+  }
+
   run(id, since) {
     return ask(`api/run?run=${id}&since=${since}`);
   }
@@ -63,6 +68,10 @@ class Embedded {
     return this.data.run[id];
   }
 
+  total(run) {
+    return this.data.timeline[run.id].cycles.length;
+  }
+
   async timeline(id, first, count, devices) {
     const all = this.data.timeline[id];
     const wanted = new Set(devices);
@@ -70,7 +79,7 @@ class Embedded {
       ...cycle,
       cells: cycle.cells && cycle.cells.filter((cell) => wanted.has(cell[0])),
     }));
-    return { id, first, total: all.cycles.length, cycles, reasons: all.reasons };
+    return { id, first, cycles, reasons: all.reasons };
   }
 
   follow() {}

@@ -9,6 +9,7 @@ import { BAR_ROW, PARTS, barLegend, drawCell, partsOf } from "./bars.js";
 const HEAD = 26;
 const MOST_HEIGHT = 440;
 const GAP = 6;
+const COUNTS = [1, 3, 6, 12, 24];
 
 export class Timeline {
   constructor(place, source, statuses) {
@@ -37,19 +38,22 @@ export class Timeline {
   }
 
   controls() {
-    this.slider = element("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "First cycle shown" });
+    this.slider = element("input",
+      { type: "range", min: 0, step: 1, value: 0, "aria-label": "First cycle shown" });
     this.slider.addEventListener("input", () => this.move(Number(this.slider.value)));
     this.latest = element("button", { type: "button", "aria-pressed": "true" }, "Latest");
     this.latest.addEventListener("click", () => this.move(this.total));
     const counts = element("select", { "aria-label": "Cycles shown" },
-      ...[1, 3, 6, 12, 24].map((count) => element("option", { value: count, selected: count === this.count }, `${count} cycles`)));
+      ...COUNTS.map((count) => element("option", { value: count, selected: count === this.count },
+        count === 1 ? "1 cycle" : `${count} cycles`)));
     counts.addEventListener("change", () => {
       this.count = Number(counts.value);
       this.move(this.follows ? this.total : this.first);
     });
-    const button = (text, step) => element("button", { type: "button", onclick: () => this.move(this.first + step()) }, text);
-    return element("div", { class: "bar" }, button("Earlier", () => -this.count), button("Later", () => this.count),
-      this.latest, this.slider, counts);
+    const button = (text, step) =>
+      element("button", { type: "button", onclick: () => this.move(this.first + step()) }, text);
+    return element("div", { class: "bar" }, button("Earlier", () => -this.count),
+      button("Later", () => this.count), this.latest, this.slider, counts);
   }
 
   // Shows a run, whose newest cycles are followed until somebody goes back.
@@ -60,9 +64,8 @@ export class Timeline {
       this.scroll.scrollTop = 0;
     }
     this.devices = [...run.devices.values()].sort((one, other) => natural(one.name, other.name));
-    this.total = this.answer && this.answer.id === run.id ? Math.max(this.answer.total, 0) : 0;
-    this.total = this.source.live ? run.summary.cycles : this.total || Infinity;
-    if (this.follows) this.first = Math.max(0, Math.min(this.total, 1e12) - this.count);
+    this.total = this.source.total(run);
+    if (this.follows) this.first = Math.max(0, this.total - this.count);
     this.ask();
   }
 
@@ -76,7 +79,8 @@ export class Timeline {
   rowsInSight() {
     const height = Math.min(MOST_HEIGHT, HEAD + BAR_ROW * this.devices.length + 4);
     const first = Math.floor(this.scroll.scrollTop / BAR_ROW);
-    return { height, first, last: Math.min(this.devices.length, first + Math.ceil((height - HEAD) / BAR_ROW) + 1) };
+    const last = first + Math.ceil((height - HEAD) / BAR_ROW) + 1;
+    return { height, first, last: Math.min(this.devices.length, last) };
   }
 
   async ask() {
@@ -88,16 +92,8 @@ export class Timeline {
     this.asking = true;
     const { first, last } = this.rowsInSight();
     const ids = this.devices.slice(first, last).map((device) => device.id);
-    const start = Number.isFinite(this.first) ? this.first : 0;
     try {
-      this.answer = await this.source.timeline(this.run.id, start, this.count, ids);
-      if (!Number.isFinite(this.total) || !this.source.live) {
-        this.total = this.answer.total;
-        if (this.first > Math.max(0, this.total - this.count)) {
-          this.first = Math.max(0, this.total - this.count);
-          this.again = true;
-        }
-      }
+      this.answer = await this.source.timeline(this.run.id, this.first, this.count, ids);
     } finally {
       this.asking = false;
     }
@@ -113,7 +109,8 @@ export class Timeline {
     this.slider.value = this.first;
     const cycles = this.answer.cycles;
     if (cycles.length) {
-      this.slider.setAttribute("aria-valuetext", `cycles ${cycles[0].cycle} to ${cycles[cycles.length - 1].cycle}`);
+      const last = cycles[cycles.length - 1].cycle;
+      this.slider.setAttribute("aria-valuetext", `cycles ${cycles[0].cycle} to ${last}`);
     }
     this.latest.setAttribute("aria-pressed", this.follows);
     if (this.table.open) this.fillTable();
@@ -130,11 +127,11 @@ export class Timeline {
     this.lay(gutter, width);
     const shift = this.scroll.scrollTop - first * BAR_ROW;
     this.top = (at) => HEAD + (at - first) * BAR_ROW - shift;
-    this.devices.slice(first, last).forEach((device, at) => this.drawRow(context, device, this.top(first + at)));
+    const inSight = this.devices.slice(first, last);
+    inSight.forEach((device, at) => this.drawRow(context, device, this.top(first + at)));
     context.fillStyle = colour("card");
     context.fillRect(0, 0, width, HEAD - 2);
-    context.clearRect(0, HEAD, gutter - 8, 0);
-    this.devices.slice(first, last).forEach((device, at) => {
+    inSight.forEach((device, at) => {
       const y = this.top(first + at) + BAR_ROW / 2;
       if (y < HEAD) return;
       context.fillStyle = device.wrong ? colour("bad") : colour("ink");
@@ -154,7 +151,8 @@ export class Timeline {
     let left = gutter;
     this.columns = cycles.map((cycle, at) => {
       const wide = (room * lengths[at]) / sum;
-      const column = { cycle, left, wide, scale: wide / lengths[at], cells: new Map((cycle.cells || []).map((cell) => [cell[0], cell])) };
+      const cells = new Map((cycle.cells || []).map((cell) => [cell[0], cell]));
+      const column = { cycle, left, wide, scale: wide / lengths[at], cells };
       left += wide + GAP;
       return column;
     });
@@ -164,7 +162,8 @@ export class Timeline {
     const { cycle, left, wide, scale } = column;
     context.fillStyle = colour("soft");
     context.textAlign = "left";
-    if (wide > 28) context.fillText(clipped(context, wide > 70 ? `cycle ${cycle.cycle}` : `${cycle.cycle}`, wide), left, 11);
+    const title = wide > 70 ? `cycle ${cycle.cycle}` : `${cycle.cycle}`;
+    if (wide > 28) context.fillText(clipped(context, title, wide), left, 11);
     if (!cycle.cells) context.fillText(clipped(context, "detail is kept no longer", wide), left, HEAD + 12);
     if (!cycle.deadline) return;
     const x = Math.round(left + cycle.deadline * scale) + 0.5;
@@ -192,7 +191,8 @@ export class Timeline {
   described() {
     const cycles = this.answer.cycles;
     if (!cycles.length) return "Timeline: no cycle has ended yet";
-    return `Timeline of cycles ${cycles[0].cycle} to ${cycles[cycles.length - 1].cycle} for ${this.devices.length} devices; `
+    const last = cycles[cycles.length - 1].cycle;
+    return `Timeline of cycles ${cycles[0].cycle} to ${last} for ${this.devices.length} devices; `
       + "arrow keys move, and the table below tells the same";
   }
 
@@ -200,7 +200,8 @@ export class Timeline {
     if (!this.columns) return;
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const row = this.devices.findIndex((_, at) => this.top && y >= this.top(at) && y < this.top(at) + BAR_ROW && y >= HEAD);
+    const row = y < HEAD ? -1
+      : this.devices.findIndex((_, at) => y >= this.top(at) && y < this.top(at) + BAR_ROW);
     const column = this.columns.find((one) => x >= one.left && x <= one.left + one.wide);
     const cell = row >= 0 && column ? column.cells.get(this.devices[row].id) : null;
     say(this.readout, cell ? `${this.devices[row].name}, ${this.told(cell, column.cycle)}` : "");
@@ -227,9 +228,11 @@ export class Timeline {
   fillTable() {
     if (!this.table.open || !this.answer) return;
     const rows = this.answer.cycles.flatMap((cycle) => (cycle.cells || []).map((cell) => {
-      const lengths = Object.fromEntries(this.parts(cell, cycle).map(([name, from, to]) => [name, seconds(to - from)]));
+      const parts = this.parts(cell, cycle).map(([part, from, to]) => [part, seconds(to - from)]);
+      const lengths = Object.fromEntries(parts);
       const name = this.run.devices.get(cell[0])?.name ?? "";
-      return [`${cycle.cycle}`, name, this.statuses[cell[1]], ...[...PARTS, "missed"].map((part) => lengths[part] ?? "–")];
+      return [`${cycle.cycle}`, name, this.statuses[cell[1]],
+        ...[...PARTS, "missed"].map((part) => lengths[part] ?? "–")];
     }));
     const titles = ["Cycle", "Device", "Ended", "Download", "Train", "Upload", "Idle", "Missed"];
     const headings = titles.map((title, at) => ({ title, number: at === 0 || at > 2 }));

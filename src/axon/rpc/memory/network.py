@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from axon.errors import ConfigurationError, ConnectFailed, ConnectionLost
 from axon.rpc.address import Address
 from axon.rpc.limits import Limits
-from axon.rpc.link import Link, Shaper
+from axon.rpc.link import Direction, Link, Shaper
 from axon.rpc.memory.stream import MemoryStream, collect, shut
 from axon.rpc.messages import App, Pieces, Request, Response
 
@@ -39,10 +39,14 @@ FIRST_FREE_PORT = 49152
 
 
 class Network:
-    """Hosts that can reach one another by name, and what can go wrong between them."""
+    """Hosts that can reach one another by name, and what can go wrong between them.
 
-    def __init__(self, *, seed: int = 0) -> None:
+    `packet_bytes` is as for `Shaper`: up to which size a message does not wait for longer ones.
+    """
+
+    def __init__(self, *, seed: int = 0, packet_bytes: int = 0) -> None:
         self._seed = seed
+        self._packet_bytes = packet_bytes
         self._hosts: dict[str, _Host] = {}
 
     def transport(self, host: str) -> MemoryTransport:
@@ -77,7 +81,7 @@ class Network:
 
     def _join(self, host: str) -> _Host:
         if host not in self._hosts:
-            self._hosts[host] = _Host(host, self._seed)
+            self._hosts[host] = _Host(host, self._seed, self._packet_bytes)
         return self._hosts[host]
 
 
@@ -196,11 +200,15 @@ class MemoryListener:
 class _Host:
     """A name on the network: its link both ways, its listeners, its exchanges."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, packet_bytes: int = 0) -> None:
         self.name = name
-        # A stream of chance for each host and direction, so that one more host moves no other.
-        self.up = Shaper(Link(), Random(f"{seed}/{name}/up"), direction="up")  # noqa: S311
-        self.down = Shaper(Link(), Random(f"{seed}/{name}/down"), direction="down")  # noqa: S311
+
+        def shaper(direction: Direction) -> Shaper:
+            # A stream of chance for each host and direction, so that one more host moves no other.
+            random = Random(f"{seed}/{name}/{direction}")  # noqa: S311
+            return Shaper(Link(), random, direction=direction, packet_bytes=packet_bytes)
+
+        self.up, self.down = shaper("up"), shaper("down")
         self.listeners: dict[int, MemoryListener] = {}
         self.exchanges = _Exchanges()
         self.healed = asyncio.Event()
