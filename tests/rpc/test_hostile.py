@@ -24,94 +24,11 @@ import pytest
 from axon import client
 from axon.rpc import wire
 from axon.rpc.loops import new_event_loop
-from tests.rpc.raw import knock, listen_to, request, statuses
-from tests.rpc.test_http_server import MALFORMED
+from tests.rpc.malformed import ENVELOPES, MALFORMED, TEXTS
+from tests.rpc.raw import knock, listen_to, request
+from tests.rpc.targets import AXON, RSS_GROWTH_MB, Target
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
-
-_RSS_GROWTH_MB = 40.0
-_AXON = {b"content-type": wire.CONTENT_TYPE}
-_SCRIPT = """
-    import sys
-    import axon.worker
-    from axon.rpc.limits import Limits
-
-    @axon.worker.rpc(executor="inline")
-    def echo(value=None):
-        return value
-
-    @axon.worker.rpc(executor="inline")
-    def add(left: int, right: int = 1) -> int:
-        return left + right
-
-    @axon.worker.rpc()
-    def blob(size):
-        return bytes(size)
-
-    limits = Limits(max_body_bytes=64 << 20, header_s=3.0, stall_s=1.0, least_bytes_per_s=2000.0)
-    axon.worker.init(port=int(sys.argv[1]), limits=limits)
-"""
-
-
-class Target:
-    """The worker under attack, seen from outside."""
-
-    def __init__(self, folder: Path) -> None:
-        script = folder / "worker.py"
-        script.write_text(textwrap.dedent(_SCRIPT))
-        self.log = folder / "log"
-        self.port = _free_port()
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, str(script), str(self.port)], stdout=log, stderr=log
-            )
-
-    def warm_up(self) -> None:
-        for _ in range(200):
-            with suppress(ConnectionRefusedError):
-                self.check()
-                break
-            time.sleep(0.05)
-        for _ in range(300):
-            self.check()
-        self.attack(request(b"/rpc/echo", bytes(30 << 20), headers=_AXON))
-        time.sleep(0.3)
-        self.rss_mb = self.memory_mb()
-        self.open_files = self.count_files()
-
-    def attack(self, data: bytes, count: int = 1) -> list[int]:
-        return list(statuses(self.port, data, count))
-
-    def check(self) -> None:
-        """It answers a normal call, and quickly."""
-        with knock(self.port, request(b"/rpc/echo", b'["hello"]'), timeout_s=5.0) as link:
-            answers = listen_to(link)
-        assert [(a.status, bytes(a.body)) for a in answers] == [(200, b'"hello"')]
-
-    def memory_mb(self) -> float:
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        sizes = dict(line.split(":", 1) for line in lines)
-        return int(sizes["VmRSS"].split()[0]) / 1024
-
-    def count_files(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-    def settle(self) -> None:
-        """Files are back to what they were, memory near it."""
-        for _ in range(100):
-            grown = self.memory_mb() - self.rss_mb
-            if self.count_files() <= self.open_files and grown < _RSS_GROWTH_MB:
-                return
-            time.sleep(0.1)
-        files = self.count_files()
-        raise AssertionError(f"{grown:.1f} MB more, {files} files open, {self.open_files} before")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -184,47 +101,10 @@ def test_pickles_never_run(target: Target, tmp_path: Path, kind: bytes) -> None:
     assert evil.marker.exists(), "the payload itself is at fault"
 
 
-def _envelope(head: bytes, *, magic: bytes = b"AXN", version: int = 1, buffers: int = 0) -> bytes:
-    return struct.pack("<3sBIII", magic, version, len(head), buffers, 0) + head
-
-
-ENVELOPES = {
-    "empty": b"",
-    "wrong magic": _envelope(b"\x92\x90\x80", magic=b"XYZ"),
-    "wrong version": _envelope(b"\x92\x90\x80", version=9),
-    "truncated": _envelope(b"\x92\x90\x80")[:-1],
-    "half a prefix": b"AXN\x01",
-    "garbage after it": _envelope(b"\x92\x90\x80") + b"garbage",
-    "garbage in the head": _envelope(b"\x92\x90\x80rest"),
-    "head length of 4 GB": struct.pack("<3sBIII", b"AXN", 1, 0xFFFFFFFF, 0, 0),
-    "four billion buffers": struct.pack("<3sBIII", b"AXN", 1, 16, 0xFFFFFFFF, 0) + bytes(16),
-    "huge buffer": _envelope(b"\x92\x90\x80", buffers=1)[:16] + b"\xff" * 8 + b"\x92\x90\x80",
-    "array of four billion": _envelope(b"\xdd\xff\xff\xff\xff"),
-    "map of four billion": _envelope(b"\xdf\xff\xff\xff\xff"),
-    "string of 4 GB": _envelope(b"\xdb\xff\xff\xff\xff"),
-    "extension of 4 GB": _envelope(b"\xc9\xff\xff\xff\xff\x01"),
-    "lists 100,000 deep": _envelope(b"\x91" * 100_000 + b"\x90"),
-    "maps 100,000 deep": _envelope(b"\x81\xa1a" * 100_000 + b"\x80"),
-    "not a call": _envelope(b"\x01"),
-}
-TEXTS = {
-    "lists 100,000 deep": b"[" * 100_000 + b"]" * 100_000,
-    "objects 100,000 deep": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "an int of 5 MB": b"[" + b"9" * 5_000_000 + b"]",
-    "a number out of range": b"[1e999999]",
-    "not JSON": b"{]",
-    "truncated": b'["abc',
-    "not UTF-8": b'["\xff\xfe"]',
-    "a lone surrogate": b'["\\ud800"]',
-    "a scalar": b"7",
-    "too much structure": b"[" + b"[]," * 6_000_000 + b"[]]",
-}
-
-
 @pytest.mark.parametrize("name", ENVELOPES)
 def test_broken_envelopes(target: Target, name: str) -> None:
     for _ in range(5):
-        [status] = target.attack(request(b"/rpc/echo", ENVELOPES[name], headers=_AXON))
+        [status] = target.attack(request(b"/rpc/echo", ENVELOPES[name], headers=AXON))
         assert status in (400, 413)
 
 
@@ -246,7 +126,7 @@ def test_zstd_bombs_do_not_go_off(target: Target) -> None:
     engine = zstandard.ZstdCompressor().compressobj()
     bomb = b"".join(engine.compress(bytes(1 << 20)) for _ in range(1024)) + engine.flush()
     assert len(bomb) < 200_000
-    headers = {**_AXON, b"content-encoding": b"zstd"}
+    headers = {**AXON, b"content-encoding": b"zstd"}
     for _ in range(5):
         assert target.attack(request(b"/rpc/echo", bomb, headers=headers)) == [413]
     assert target.attack(request(b"/rpc/echo", bomb[:1000], headers=headers))[0] in (400, 413)
@@ -294,7 +174,7 @@ def test_stalled_bodies_are_cut_off(target: Target) -> None:
     with ExitStack() as stack:
         links = [stack.enter_context(knock(target.port, head + bytes(5000))) for _ in range(50)]
         target.check()
-        assert target.memory_mb() - target.rss_mb < _RSS_GROWTH_MB
+        assert target.memory_mb() - target.rss_mb < RSS_GROWTH_MB
         assert [[a.status for a in listen_to(link)] for link in links] == [[408]] * 50
 
 
@@ -331,7 +211,7 @@ def test_ten_thousand_idle_connections(target: Target) -> None:
                 stack.enter_context(socket.create_connection(("127.0.0.1", target.port)))
             target.check()
             assert [a.status for a in _again(kept)] == [200]  # Known before, so not sent away.
-            assert target.memory_mb() - target.rss_mb < _RSS_GROWTH_MB
+            assert target.memory_mb() - target.rss_mb < RSS_GROWTH_MB
             assert target.count_files() < target.open_files + 1200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -357,7 +237,7 @@ def test_connection_churn(target: Target) -> None:
 _ATTACKER = """
     import socket, sys, time
     from tests.rpc.raw import knock, request
-    from tests.rpc.test_http_server import MALFORMED
+    from tests.rpc.malformed import MALFORMED
 
     port, until = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     held = [knock(port) for _ in range(300)]
@@ -430,7 +310,7 @@ def test_everything_at_once(target: Target) -> None:
     """All kinds side by side, from several threads; each still gets its own answer."""
     kinds = [
         *MALFORMED.values(),
-        *((request(b"/rpc/echo", body, headers=_AXON), 0) for body in ENVELOPES.values()),
+        *((request(b"/rpc/echo", body, headers=AXON), 0) for body in ENVELOPES.values()),
         *((request(b"/rpc/echo", body), 0) for body in TEXTS.values() if len(body) < 1_000_000),
     ]
     wrong: list[object] = []
@@ -448,4 +328,4 @@ def test_everything_at_once(target: Target) -> None:
     for thread in threads:
         thread.join(60)
     assert wrong == []
-    assert target.memory_mb() - target.rss_mb < _RSS_GROWTH_MB
+    assert target.memory_mb() - target.rss_mb < RSS_GROWTH_MB

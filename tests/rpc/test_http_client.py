@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -25,109 +22,13 @@ from axon.rpc.calling.spec import CallSpec
 from axon.rpc.http import pool as pool_module
 from axon.rpc.http import transport as transport_module
 from axon.rpc.http.transport import HttpTransport
-from axon.rpc.limits import Limits
-from axon.rpc.messages import Buffer, Request, Response
+from axon.rpc.messages import Response
 from axon.rpc.replies import restore_error
-from tests.rpc.worlds import run
+from tests.rpc.rogues import ASK, HEAD, OK, Rogue, Talk, connections, endlessly, says, with_rogue
+from tests.rpc.worlds import every_loop, run
 
-every_loop = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+pytestmark = pytest.mark.usefixtures("no_errors_logged")
 
-
-@pytest.fixture(autouse=True)
-def no_errors_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    records = caplog.get_records("call")
-    assert [r.getMessage() for r in records if r.levelno >= logging.ERROR] == []
-
-
-class Rogue:
-    """A server that answers each request with whatever the test says."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self.opened = 0
-        self.asked = 0
-        self.address = Address("127.0.0.1", 0)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.opened += 1
-        try:
-            while await _read_request(reader):
-                self.asked += 1
-                await self._talk(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            return  # The client left, as it should when it is told nonsense.
-        finally:
-            writer.transport.abort()
-
-
-async def _read_request(reader: asyncio.StreamReader) -> bool:
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError:
-        return False
-    await reader.readexactly(int(head.rpartition(b"content-length: ")[2].strip()))
-    return True
-
-
-@asynccontextmanager
-async def rogue(talk: Talk) -> AsyncIterator[Rogue]:
-    server = Rogue(talk)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.address = Address("127.0.0.1", listening.sockets[0].getsockname()[1])
-    try:
-        yield server
-    finally:
-        listening.close()
-
-
-def says(*parts: bytes, close: bool = False) -> Talk:
-    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for part in parts:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0)
-        if close:
-            raise ConnectionResetError
-
-    return talk
-
-
-def endlessly(first: bytes, part: bytes) -> Talk:
-    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(first)
-        for _number in range(100_000):
-            writer.write(part)
-            await writer.drain()
-
-    return talk
-
-
-def with_rogue(
-    talk: Talk, loop: str = "uvloop", **limits: Any
-) -> Callable[[Callable[[HttpTransport, Rogue], Awaitable[None]]], None]:
-    """Run the decorated coroutine against a rogue server."""
-
-    def decorate(main: Callable[[HttpTransport, Rogue], Awaitable[None]]) -> None:
-        async def go() -> None:
-            async with rogue(talk) as server:
-                transport = HttpTransport(limits=Limits(**limits))
-                try:
-                    await main(transport, server)
-                finally:
-                    await transport.close()
-                    await asyncio.sleep(0.01)
-
-        run(go, loop=loop)
-
-    return decorate
-
-
-ASK = Request(b"POST", b"/x", {}, (b"[]",))
-ASK_STREAM = Request(b"POST", b"/x", {}, (b"[]",), streams=True)
-HEAD = b"HTTP/1.1 200 OK\r\n"
 ROGUES: dict[str, tuple[Talk, type[Exception]]] = {
     "garbage": (says(b"\x16\x03\x01 nothing of HTTP\r\n\r\n"), ProtocolError),
     "another protocol": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), ProtocolError),
@@ -171,15 +72,7 @@ def test_rogue_servers_make_clean_errors(loop: str, name: str) -> None:
                 async with asyncio.timeout(5):
                     await transport.exchange(server.address, ASK)
         assert server.opened == 2
-        assert _connections(transport) == 0
-
-
-def _connections(transport: HttpTransport) -> int:
-    return sum(pool.count for pool in transport._pools.values())
-
-
-def _free(transport: HttpTransport) -> int:
-    return sum(len(pool.free) for pool in transport._pools.values())
+        assert connections(transport) == 0
 
 
 @every_loop
@@ -236,7 +129,7 @@ def test_connections_are_reused_until_the_server_closes_them(loop: str) -> None:
         for _ in range(5):
             await transport.exchange(server.address, ASK)
         assert server.opened == 5
-        assert _connections(transport) == 0
+        assert connections(transport) == 0
 
 
 def test_idle_connections_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +139,7 @@ def test_idle_connections_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     @with_rogue(says(OK))
     async def main(transport: HttpTransport, server: Rogue) -> None:
         await asyncio.gather(*[transport.exchange(server.address, ASK) for _ in range(5)])
-        assert _connections(transport) == 5
+        assert connections(transport) == 5
         await asyncio.sleep(0.4)
         assert transport._pools == {}
         assert (await transport.exchange(server.address, ASK)).status == 200
@@ -266,7 +159,7 @@ def test_more_calls_than_connections_take_turns(loop: str) -> None:
         calls = [transport.exchange(server.address, ASK) for _ in range(3 * most)]
         responses = await asyncio.gather(*calls)
         assert {response.status for response in responses} == {200}
-        assert server.opened == _connections(transport) == most
+        assert server.opened == connections(transport) == most
 
 
 @every_loop
@@ -295,10 +188,10 @@ def test_a_cancelled_wait_does_not_lose_a_connection(
         assert [isinstance(d, asyncio.CancelledError) for d in done] == [
             True, False, False, True, True, True, False, False,
         ]  # fmt: skip
-        assert _connections(transport) <= 2
+        assert connections(transport) <= 2
         again = await asyncio.gather(*[start() for _ in range(10)])
         assert [response.status for response in again] == [200] * 10
-        assert _connections(transport) == 2
+        assert connections(transport) == 2
 
 
 def test_connecting_to_nobody_leaves_nothing_behind() -> None:
@@ -327,135 +220,7 @@ def test_a_server_that_never_answers_meets_the_deadline(loop: str) -> None:
         with pytest.raises(DeadlineExceeded, match=r"0\.2 s"):
             await caller.call(CallSpec(stub, server.address, "echo", (1,), {}, options))
         await asyncio.sleep(0.05)
-        assert _connections(transport) == 1  # A fresh one, in place of that of the cancelled call.
-
-
-class Taker:
-    """An app that streams, or swallows."""
-
-    def __init__(self, parts: list[bytes] | None = None, refusal: Response | None = None) -> None:
-        self.parts = parts or []
-        self.refusal = refusal
-
-    def admit(self, request: Request) -> Response | None:
-        return self.refusal
-
-    def handle(self, request: Request) -> Response:
-        return Response(200, stream=self._stream())
-
-    async def _stream(self) -> AsyncIterator[Buffer]:
-        for part in self.parts:
-            yield part
-
-
-def with_app(
-    app: Taker, loop: str, **limits: Any
-) -> Callable[[Callable[[HttpTransport, Address], Awaitable[None]]], None]:
-    """Run the decorated coroutine against our own server."""
-
-    def decorate(main: Callable[[HttpTransport, Address], Awaitable[None]]) -> None:
-        async def go() -> None:
-            server, transport = HttpTransport(limits=Limits(**limits)), HttpTransport()
-            listener = await server.listen(app, Address("127.0.0.1", 0))
-            try:
-                await main(transport, listener.address)
-            finally:
-                await transport.close()
-                await listener.close()
-
-        run(go, loop=loop)
-
-    return decorate
-
-
-@every_loop
-@pytest.mark.parametrize("megabytes", [3, 40, 300])
-def test_a_refusal_during_the_upload_is_heard(loop: str, megabytes: int) -> None:
-    refusal = Response(401, {b"axon-error": b"unauthorised"}, (b"no",))
-    body = (memoryview(bytearray(megabytes << 20)),)
-
-    @with_app(Taker(), loop, max_body_bytes=1 << 20)
-    async def too_large(transport: HttpTransport, address: Address) -> None:
-        for _ in range(3):
-            response = await transport.exchange(address, Request(b"POST", b"/x", {}, body))
-            assert response.status == 413
-        assert _connections(transport) == 0
-
-    @with_app(Taker(refusal=refusal), loop)
-    async def unwanted(transport: HttpTransport, address: Address) -> None:
-        response = await transport.exchange(address, Request(b"POST", b"/x", {}, body))
-        assert response.status == 401
-
-
-@every_loop
-def test_streams_give_their_connection_back(loop: str) -> None:
-    @with_app(Taker([b"a", b"b"]), loop)
-    async def short(transport: HttpTransport, address: Address) -> None:
-        for _ in range(30):
-            response = await transport.exchange(address, ASK_STREAM)
-            assert response.stream is not None
-            assert b"".join([bytes(part) async for part in response.stream]) == b"ab"
-        assert _connections(transport) == 1
-        assert _free(transport) == 1
-
-    large = [bytes(1 << 18)] * 40
-
-    @with_app(Taker(large), loop)
-    async def unread(transport: HttpTransport, address: Address) -> None:
-        for _ in range(3):
-            response = await transport.exchange(address, ASK_STREAM)
-            assert response.stream is not None
-            assert await anext(response.stream)
-            await response.stream.aclose()  # type: ignore[attr-defined]
-            await asyncio.sleep(0.02)
-            assert _connections(transport) == 0
-        response = await transport.exchange(address, ASK_STREAM)
-        assert response.stream is not None
-        await asyncio.sleep(0.05)
-        assert sum([len(part) async for part in response.stream]) == 40 << 18
-
-
-def test_a_short_stream_over_in_one_read_is_not_forgotten() -> None:
-    whole = HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
-
-    @with_rogue(says(whole))
-    async def main(transport: HttpTransport, server: Rogue) -> None:
-        for _ in range(5):
-            response = await transport.exchange(server.address, ASK_STREAM)
-            assert response.stream is not None
-            assert [bytes(part) async for part in response.stream] == [b"ab"]
-        assert server.opened == 1
-        assert _free(transport) == 1
-
-
-def test_a_stream_that_ended_while_held_back_frees_its_connection() -> None:
-    chunk = b"%x\r\n%b\r\n" % (1 << 20, bytes(1 << 20))
-    whole = HEAD + b"transfer-encoding: chunked\r\n\r\n" + chunk + b"1\r\nx\r\n0\r\n\r\n"
-
-    @with_rogue(says(whole))
-    async def main(transport: HttpTransport, server: Rogue) -> None:
-        async with asyncio.timeout(5):
-            for _ in range(5):
-                response = await transport.exchange(server.address, ASK_STREAM)
-                assert response.stream is not None
-                await asyncio.sleep(0.02)
-                await response.stream.aclose()  # type: ignore[attr-defined]
-
-
-@every_loop
-def test_a_stream_nobody_wanted_is_read_whole_and_its_connection_kept(loop: str) -> None:
-    @with_app(Taker([b"a" * 100_000, b"b"]), loop)
-    async def main(transport: HttpTransport, address: Address) -> None:
-        for _ in range(5):
-            response = await transport.exchange(address, ASK)
-            assert response.stream is None
-            assert bytes(response.body[0]) == b"a" * 100_000 + b"b"
-        assert (_connections(transport), _free(transport)) == (1, 1)
-
-    @with_app(Taker(), loop)
-    async def empty(transport: HttpTransport, address: Address) -> None:
-        response = await transport.exchange(address, ASK)
-        assert (response.stream, response.body) == (None, ())
+        assert connections(transport) == 1  # A fresh one, in place of that of the cancelled call.
 
 
 def test_every_builtin_error_can_be_restored() -> None:

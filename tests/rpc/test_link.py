@@ -56,6 +56,17 @@ def test_a_link_that_cannot_be_meant_is_refused(options: dict[str, float], named
         Link(**options)
 
 
+def test_what_fits_in_a_packet_does_not_wait_for_what_is_longer() -> None:
+    link = Link(latency_s=0.5, up_bytes_per_s=MB)
+    shaper = Shaper(link, Random(0), packet_bytes=1000)
+    assert run(arrivals(shaper, [3 * MB, 1000, 1001, 10])) == [
+        (3, pytest.approx(0.5 + 10 / MB)),
+        (1, pytest.approx(0.501)),
+        (0, pytest.approx(3.5)),
+        (2, pytest.approx(3.501001)),
+    ]
+
+
 def test_the_default_link_costs_nothing() -> None:
     assert times_of(Link(), [0, MB, 1000 * MB]) == [0.0, 0.0, 0.0]
 

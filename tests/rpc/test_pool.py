@@ -22,8 +22,8 @@ from axon.rpc.http.client import ClientConnection
 from axon.rpc.http.transport import HttpTransport
 from axon.rpc.messages import Response
 from axon.rpc.security.tls import client_context, make_material, worker_context
-from tests.rpc.test_http_client import ASK, OK, Rogue, every_loop, rogue, says, with_rogue
-from tests.rpc.worlds import run
+from tests.rpc.rogues import ASK, OK, Rogue, rogue, says, with_rogue
+from tests.rpc.worlds import every_loop, run
 
 
 async def _unhurried(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -18,6 +18,7 @@ from axon.worker import Serving, Worker
 
 TRANSPORTS = ["http", "memory", "unix"]
 every_transport = pytest.mark.parametrize("transport", TRANSPORTS)
+every_loop = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 class World:
