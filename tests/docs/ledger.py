@@ -7,6 +7,7 @@ its command: an entry that stands on no page fails `test_ledger`.
 from __future__ import annotations
 
 GUIDES = {
+    "docs/byzantine.md": "tests/test_guides.py::test_the_guide_to_nodes_that_lie",
     "docs/dab.md": "tests/test_guides.py::test_the_guide_to_a_scheme",
     "docs/dashboard.md": "tests/docs/test_dashboard.py::test_the_guide_to_the_dashboard",
     "docs/devices.md": "tests/docs/test_devices.py::test_a_device_is_checked_from_elsewhere",
@@ -26,6 +27,7 @@ _TASKS = "tests/test_guides.py::test_the_guide_to_many_tasks"
 _DAB_EXAMPLE = "tests/test_examples.py::test_the_schemes_of_dab_are_compared"
 _MED_EXAMPLE = "tests/test_examples.py::test_three_tasks_share_six_devices_and_a_budget"
 _README = "tests/test_docs.py::test_the_taste_in_the_readme"
+_FAILOVER = GUIDES["docs/failover.md"]
 
 ELSEWHERE = {
     # With hosts that exist, at a free port.
@@ -52,9 +54,18 @@ ELSEWHERE = {
     "curl -H 'content-type: application/json' -d '[\"John\"]' "
     "http://127.0.0.1:8000/rpc/simple_hello": _README,
     "axon train --dashboard": GUIDES["docs/dashboard.md"],
+    "axon dashboard runs/a runs/b": GUIDES["docs/dashboard.md"],
     # With a store, and a run in it.
     "axon train --resume": GUIDES["docs/learning.md"],
-    "axon train --failover --resume": GUIDES["docs/failover.md"],
+    "axon train --failover --resume": _FAILOVER,
+    # With devices that outlive an orchestrator.
+    "axon train --world emulated --store runs.sqlite --failover": _FAILOVER,
+    "axon standby runs.sqlite": _FAILOVER,
+    # With as many devices as the rule needs.
+    "axon train --devices nanos-10 --aggregator multi-krum:2 --attack reversed --liars 2": GUIDES[
+        "docs/byzantine.md"
+    ],
+    "axon worker --attack reversed": "tests/cli/test_worker.py::test_a_worker_that_lies_says_so",
     # Both stay until they are ended; their own test ends them.
     "axon orchestrate --budget 300 --store jobs.sqlite": _TASKS,
     "axon submit --name hasty --shards 30 --deadline-s 0.1": _TASKS,
@@ -70,6 +81,7 @@ ELSEWHERE = {
     "python examples/own/main.py": "tests/test_docs.py::test_the_own_example",
     "make hello": "tests/test_docs.py::test_the_hello_example",
     "make demo": "tests/test_docs.py::test_the_deadline_example",
+    "make docs": "tests/docs/test_site.py::test_every_page_is_there_and_in_the_navigation",
     "axon reproduce dab-deadline --quick": "tests/experiments/test_dab_deadline.py::"
     "test_dab_keeps_the_deadline_and_csa_does_not",
     "axon reproduce dab-cycles --quick": "tests/experiments/test_dab_cycles.py::"
@@ -84,6 +96,16 @@ ELSEWHERE = {
     "test_its_json_has_every_claim",
     "axon reproduce med-learners": "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
     "axon reproduce med-tasks": "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
+    "axon reproduce gar-microbench --quick": "tests/experiments/test_gar_microbench.py::"
+    "test_a_quick_look_is_whole",
+    "axon reproduce byz-convergence --quick": "tests/experiments/test_byz_convergence.py::"
+    "test_its_json_and_notes_are_whole",
+    "axon reproduce byz-attacks --quick": "tests/experiments/test_byz_attacks.py::"
+    "test_its_json_figure_and_notes_are_whole",
+    "axon reproduce byz-cost --quick": "tests/experiments/test_byz_cost.py::"
+    "test_a_quick_look_is_whole",
+    "axon reproduce byz-scaling --quick": "tests/experiments/test_byz_scaling.py::"
+    "test_a_short_run_is_whole",
 }
 """Commands that another test types: with other hosts, ports or numbers, or as a call."""
 
@@ -119,6 +141,8 @@ NOWHERE = {
     "python benchmarks/bench_round.py": _MEASURES,
     "python benchmarks/bench_simulation.py": _MEASURES,
     "python benchmarks/bench_med.py --quick": _MEASURES,
+    "python benchmarks/bench_aggregation.py": _MEASURES,
+    "python benchmarks/bench_kernels.py": "it needs a GPU",
     "axon train --discover": "it takes whoever announces himself on the network",
     "axon reproduce dab-deadline --repeats 1": "it trains on MNIST for an hour",
     "axon worker --accelerator cuda": "it needs a GPU",
@@ -166,8 +190,9 @@ CODE_ELSEWHERE = {
     ("docs/learning.md", "records.jsonl"): GUIDES["docs/learning.md"],
     ("docs/learning.md", "import axon.testbed"): "tests/test_docs.py::"
     "test_the_taste_of_training_in_the_readme_is_the_guides",
+    ("docs/byzantine.md", ""): GUIDES["docs/byzantine.md"],
     ("docs/dab.md", ""): GUIDES["docs/dab.md"],
-    ("docs/failover.md", ""): GUIDES["docs/failover.md"],
+    ("docs/failover.md", ""): _FAILOVER,
     ("docs/med.md", ""): GUIDES["docs/med.md"],
     ("docs/staleness.md", ""): GUIDES["docs/staleness.md"],
     ("docs/subset-benchmarking.md", ""): GUIDES["docs/subset-benchmarking.md"],
