@@ -39,6 +39,7 @@ def test_a_short_run_is_whole(
         assert best["training time [s]"]["value"] <= other["training time [s]"]["value"]
 
 
+@pytest.mark.alone
 @pytest.mark.system
 @pytest.mark.slow
 def test_real_processes_take_what_the_simulated_world_says() -> None:

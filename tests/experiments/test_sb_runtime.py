@@ -143,6 +143,7 @@ def test_the_thesis_trains_the_same_shards() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.alone
 @pytest.mark.system
 def test_real_processes_are_timed_at_the_pace_of_their_devices() -> None:
     pi = replace(device("pi-2"), flops_per_s=4e9, batch_overhead_s=0.02)

@@ -9,6 +9,8 @@ thesis      the two schemes of the DAB thesis, and its nets as it trained them
 mnist       MNIST as the DAB thesis cuts it
 parallel    work spread over the cores of this machine
 placements  the learners of the asynchronous experiments, placed at random
+byzantine_world  servers, workers and peers of which some lie
+byz_cost_world  the same with nobody lying, for the time of their steps
 sb_timing   benchmarks and whole runs of the same devices, timed
 page        several results as one page of HTML
 

@@ -40,6 +40,7 @@ _ASYNCHRONOUS = (
     "U. Mohammad, S. Sorour: Adaptive Task Allocation for Asynchronous Federated Mobile Edge "
     "Learning"
 )
+_GARFIELD = "A. H. A. Guirguis, PhD thesis, EPFL, 2022"
 _IN_ORDER = (
     Experiment(
         name="sb-runtime",
@@ -87,6 +88,34 @@ _IN_ORDER = (
         name="async-accuracy",
         summary="accuracy of asynchronous, synchronous and equal allocation, cycle by cycle",
         source=f"{_ASYNCHRONOUS}, Fig. 3",
+    ),
+    Experiment(
+        name="gar-microbench",
+        summary="how long the aggregation rules take, over the number of vectors and their size",
+        source=f"{_GARFIELD}, Fig. 3.3",
+        learns=False,
+    ),
+    Experiment(
+        name="byz-convergence",
+        summary="accuracy of six systems that trust some nodes or none, step by step",
+        source=f"{_GARFIELD}, Fig. 3.4",
+    ),
+    Experiment(
+        name="byz-attacks",
+        summary="what lying workers and servers do to three systems and to every robust rule",
+        source=f"{_GARFIELD}, Fig. 3.5",
+    ),
+    Experiment(
+        name="byz-cost",
+        summary="what a step costs where servers and workers may be faulty, and where it goes",
+        source=f"{_GARFIELD}, Fig. 3.6 and 3.7",
+        learns=False,
+    ),
+    Experiment(
+        name="byz-scaling",
+        summary="throughput and communication with more workers, peers and faulty nodes",
+        source=f"{_GARFIELD}, Fig. 3.8 to 3.10",
+        learns=False,
     ),
 )
 EXPERIMENTS: Mapping[str, Experiment] = {each.name: each for each in _IN_ORDER}
