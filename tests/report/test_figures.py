@@ -78,6 +78,12 @@ def test_points_dashes_and_scales_by_powers() -> None:
     assert {"runs", "perfect"} <= set(words(svg))
 
 
+def test_counts_may_stand_on_a_scale_by_powers() -> None:
+    counts = Series("runs", (Point(1, 2.0), Point(100, 3.0)))
+    drawn = draw(Figure("counts", (Panel("", "parameters", "seconds", (counts,), "x"),)))
+    assert "parameters" in drawn
+
+
 def test_a_band_shows_the_interval_only_where_there_is_one() -> None:
     sure = Series("exact", tuple(Point(at, 1.0) for at in range(3)))
     known, unknown = (

@@ -146,11 +146,11 @@ def _draw_panel(axes: Any, panel: Panel, places: Mapping[str, int]) -> None:
     axes.set_title(panel.title)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
-    if panel.logarithmic in ("x", "both"):
-        axes.set_xscale("log")
     if panel.logarithmic in ("y", "both"):
         axes.set_yscale("log")
-    if all(isinstance(point.x, int) for series in panel.series for point in series.points):
+    if panel.logarithmic in ("x", "both"):
+        axes.set_xscale("log")
+    elif all(isinstance(point.x, int) for series in panel.series for point in series.points):
         # Half a learner or half a shard is no place on an axis of counts.
         axes.xaxis.get_major_locator().set_params(integer=True)
     _draw_bars(axes, [series for series in panel.series if series.style == "bar"], places)
