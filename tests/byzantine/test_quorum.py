@@ -14,6 +14,7 @@ from axon.byzantine.quorum import (
     Terms,
     fastest,
     is_overtaken,
+    is_past,
     newest_step,
     refusals_of,
 )
@@ -157,3 +158,27 @@ def test_liars_do_not_lead_beyond_where_honest_nodes_are() -> None:
     # One that claims nothing is not counted, and the others suffice.
     nodes["c"] = answering(vector(1, 1))
     assert virtual.run(newest_step(nodes, 3, TERMS)) == 21
+
+
+def test_a_quick_liar_does_not_hold_back_one_that_rejoins() -> None:
+    nodes = {
+        "a": answering(Absent("early", 4, -1)),
+        "b": answering(Absent("early", 4, 20), after_s=0.05),
+        "c": answering(Absent("early", 4, 21), after_s=0.08),
+    }
+    assert virtual.run(newest_step(nodes, 2, TERMS)) == 20
+
+
+def test_one_liar_alone_makes_nothing_past() -> None:
+    gone, good = answering(Absent("gone", 4, 30)), answering(vector(1, 1))
+    garbage, silent = answering("garbage"), answering(vector(1, 1), after_s=60.0)
+
+    def fails(**nodes: Said) -> QuorumNotReached:
+        with pytest.raises(QuorumNotReached) as caught:
+            read(nodes, 3)
+        return caught.value
+
+    assert not is_past(fails(a=gone, b=silent, c=silent, d=good)), "they may still come"
+    assert is_past(fails(a=gone, b=gone, c=silent, d=good))
+    assert is_past(fails(a=garbage, b=gone, c=silent, d=good)), "two liars are one too many"
+    assert not is_past(QuorumNotReached(wanted=3, got=0))

@@ -11,11 +11,19 @@ import pytest
 
 from axon import client
 from axon.byzantine.board import MODEL, Absent, Board, Readable
-from axon.byzantine.wire import SERVICE, BoardService, Fair, RemoteBoard, serving_limits
+from axon.byzantine.wire import (
+    MOST_READS,
+    SERVICE,
+    BoardService,
+    Fair,
+    RemoteBoard,
+    serving_limits,
+)
 from axon.errors import AxonError, NotFound, Overloaded, RemoteError, TooLarge
 from axon.rpc.address import Address
 from axon.rpc.calling.options import CallOptions
 from axon.rpc.calling.stubs import GenericStub, RemoteFunction
+from axon.rpc.http.transport import HttpTransport
 from axon.rpc.memory.network import Network
 from axon.rpc.security.keys import Key, Keyring
 from axon.testbed import virtual
@@ -155,3 +163,28 @@ def test_callers_of_one_host_are_told_apart_by_their_keys() -> None:
             await asyncio.gather(*flood, return_exceptions=True)
 
     virtual.run(main())
+
+
+def test_connections_of_one_host_are_few() -> None:
+    async def main() -> None:
+        limits, board, worker = serving_limits(3), Board(), Worker("node")
+        board.post(MODEL, 0, vector(1, 2))
+        worker.service(BoardService(board), SERVICE)
+        transport = HttpTransport(limits=limits)
+        async with worker.serving(
+            "127.0.0.1", 0, transport=transport, limits=limits, announce=False, grace_s=0.0
+        ) as serving:
+            where = serving.address
+            opened = [
+                await asyncio.open_connection(where.host, where.port)
+                for _ in range(2 * MOST_READS + 20)
+            ]
+            way = RemoteBoard(where, client.access(reconnect_s=0.0), size=2)
+            assert isinstance(await way.read(MODEL, 0), np.ndarray)
+            # Its own one took the place of another.
+            assert sum(reader.at_eof() for reader, _ in opened) == 21
+            for _, writer in opened:
+                writer.close()
+        await transport.close()
+
+    asyncio.run(main())

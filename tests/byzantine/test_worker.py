@@ -118,6 +118,25 @@ def test_a_step_whose_model_is_gone_is_gone() -> None:
     virtual.run(main())
 
 
+def test_questions_for_steps_long_past_do_not_crowd_out_a_worker_that_is_behind() -> None:
+    async def main() -> None:
+        gone = answering(Absent("gone", 0, 1000), after_s=1.0)
+        servers = {"a": gone, "b": gone, "c": answering(START), "d": answering(START)}
+        terms = Terms(size=len(START), patience_s=60.0)
+        pi = worker(FromQuorum(servers, 3, Median(1), terms))
+        flood = [asyncio.ensure_future(pi.read(GRADIENT, step)) for step in (6, 7, 8, 9)]
+        await asyncio.sleep(0.5)
+        assert await pi.read(GRADIENT, 1000) == Absent("busy", 1000, -1)
+        await asyncio.gather(*flood)
+        # They are known to be gone now, and take nobody's place any more.
+        for step in range(10):
+            assert await asyncio.wait_for(pi.read(GRADIENT, step), 0.1) == Absent("gone", step, -1)
+        servers.update(a=answering(START), b=answering(START))
+        assert isinstance(await pi.read(GRADIENT, 1000), np.ndarray)
+
+    virtual.run(main())
+
+
 def test_closing_stops_what_waits() -> None:
     async def main() -> None:
         pi = worker(Models(reached=0))

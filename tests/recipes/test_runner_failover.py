@@ -93,7 +93,27 @@ def test_a_run_that_is_led_is_neither_begun_again_nor_advanced_by_others(tmp_pat
     with closing(open_store(tmp_path / "runs.db")) as store:
         store.amend("run", runner.settings_of(RECIPE))
     with pytest.raises(Superseded, match="without leading it"):
-        run_recipe(RECIPE, kept(tmp_path, "a", None))
+        run_recipe(replace(RECIPE, cycles=9), kept(tmp_path, "a", None))
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        assert begun_as(store, "run") == RECIPE, "whoever is refused has changed nothing"
+
+
+def test_of_two_that_begin_one_run_differently_only_one_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(World):
+        """Takes so long to start that another one begins the run meanwhile."""
+
+        def run(self, main: Callable[[Any], Awaitable[Any]]) -> Any:
+            with closing(open_store(tmp_path / "runs.db")) as store:
+                store.begin("run", runner.settings_of(replace(RECIPE, learning_rate=0.5)))
+            return super().run(main)
+
+    monkeypatch.setattr(runner, "world_of", lambda *_: Slow())
+    with pytest.raises(ConfigurationError, match="with other settings by somebody else"):
+        run_recipe(RECIPE, kept(tmp_path, "a", PRIMARY, resume=False))
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        assert store.records("run") == []
 
 
 def test_what_dies_with_its_process_cannot_be_led(tmp_path: Path) -> None:

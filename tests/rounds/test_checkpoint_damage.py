@@ -15,6 +15,7 @@ import pytest
 from axon.errors import AxonError, ConfigurationError
 from axon.rounds.checkpoint import Store, open_store, pack, state_of
 from axon.seeds import stream
+from axon.values import RoundRecord
 from tests.rounds.stores import made
 
 NOT_UTF8 = "CAST(x'ff41' AS TEXT)"
@@ -55,6 +56,22 @@ def test_a_sound_run_agrees_with_itself(store: Store) -> None:
     assert (latest.cycle, len(records)) == (CYCLES, CYCLES)
     assert latest.previous_s == {"pi-1": 0.3}
     assert state_of(store, "other") == (None, [])
+
+
+def test_a_run_that_goes_on_while_it_is_read_is_no_damage(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = store.records
+
+    def late(run: str) -> list[RoundRecord]:
+        for cycle in (CYCLES + 1, CYCLES + 2):
+            store.save(*made(cycle))
+        return read(run)
+
+    monkeypatch.setattr(store, "records", late)
+    latest, records = state_of(store, "run")
+    assert latest is not None
+    assert (latest.cycle, len(records)) == (CYCLES, CYCLES)
 
 
 def test_a_checkpoint_of_before_runs_had_owners_and_surveys_is_sound(

@@ -15,6 +15,7 @@ import pytest
 
 from axon.errors import CheckpointConflict, StoreSilent, Superseded
 from axon.rounds.checkpoint import open_store
+from axon.rounds.postgres import PostgresStore
 from tests.rounds.stores import Server, execute, made
 
 
@@ -164,3 +165,15 @@ def test_a_run_that_stays_locked_is_an_error(
             store.save(*made(1))
         other.rollback()
         store.save(*made(1))
+
+
+@pytest.mark.system
+def test_a_server_that_is_read_only_for_a_while_is_silent(server: Server) -> None:
+    with closing(PostgresStore(server.address(server.database()))) as store:
+        store.begin("run", "{}")
+        led = store.lead("run", "desk")
+        store._connection.execute("SET default_transaction_read_only = on")
+        with pytest.raises(StoreSilent, match="read-only"):
+            store.beat("run", led.epoch)
+        store._connection.execute("SET default_transaction_read_only = off")
+        store.beat("run", led.epoch)

@@ -71,6 +71,21 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_nobody_goes_on_in_a_file_that_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SqliteStore(path)) as store:
+        store.begin("run", "{}")
+        led = store.lead("run", "desk")
+        path.rename(tmp_path / "elsewhere.db")
+        for _ in range(2):
+            with pytest.raises(AxonError, match=r"runs\.db was moved, deleted or replaced"):
+                store.beat("run", led.epoch)
+            path.touch()  # Nor in another one of its name.
+        path.unlink()
+        (tmp_path / "elsewhere.db").rename(path)
+        store.beat("run", led.epoch)
+
+
 @pytest.mark.parametrize("kept", [0.01, 0.5, 0.9])
 def test_a_truncated_file_is_a_clear_error(tmp_path: Path, kept: float) -> None:
     path = tmp_path / "runs.db"

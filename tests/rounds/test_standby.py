@@ -232,6 +232,26 @@ def test_a_damaged_store_is_an_error_and_not_a_silence() -> None:
     play(play_out)
 
 
+def test_one_that_is_started_again_under_its_name_does_not_take_itself_for_the_other() -> None:
+    scene = Scene()
+
+    async def main() -> None:
+        first = Actor("desk", scene, eager=True)
+        await asyncio.sleep(1.0)
+        first.pause()
+        again = Actor("desk", scene, eager=True)
+        await asyncio.sleep(HEARTBEAT_S)
+        assert len(scene.ledger.when(TookOver, "desk")) == 1
+        assert len(await again.task) == 6
+        first.resume()
+        with pytest.raises(Superseded, match="epoch 2"):
+            await first.task
+
+    virtual.run(main())
+    scene.check()
+    assert {epoch for epoch, _ in scene.ledger.saved} == {1, 2}
+
+
 def test_names_are_checked_and_own_ones_differ() -> None:
     assert own_name() != own_name()
     for wrong in ("", "a\n", "x" * 201):

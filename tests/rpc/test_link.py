@@ -59,12 +59,9 @@ def test_a_link_that_cannot_be_meant_is_refused(options: dict[str, float], named
 def test_what_fits_in_a_packet_does_not_wait_for_what_is_longer() -> None:
     link = Link(latency_s=0.5, up_bytes_per_s=MB)
     shaper = Shaper(link, Random(0), packet_bytes=1000)
-    assert run(arrivals(shaper, [3 * MB, 1000, 1001, 10])) == [
-        (3, pytest.approx(0.5 + 10 / MB)),
-        (1, pytest.approx(0.501)),
-        (0, pytest.approx(3.5)),
-        (2, pytest.approx(3.501001)),
-    ]
+    landed = run(arrivals(shaper, [3 * MB, 1000, 1001, 10]))
+    assert [number for number, _ in landed] == [3, 1, 0, 2]
+    assert [when_s for _, when_s in landed] == pytest.approx([0.50001, 0.501, 3.5, 3.501001])
 
 
 def test_the_default_link_costs_nothing() -> None:

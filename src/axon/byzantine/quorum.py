@@ -38,6 +38,9 @@ PASSING = (ConnectFailed, ConnectionLost, DeadlineExceeded, Overloaded, WorkerSt
 
 NOT_NEEDED = "not needed"
 
+SLOWER_S = 0.01
+"""By how much slower than twice as slow a claim still counts; little beside a few steps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -166,16 +169,35 @@ def is_overtaken(error: QuorumNotReached) -> bool:
     )
 
 
+def is_past(error: QuorumNotReached) -> bool:
+    """Whether an honest node no longer keeps what was wanted, where one's own does not count.
+
+    More are out for good than may be faulty, and only one thing puts an honest node out.
+    """
+    answers = error.answers
+    if not isinstance(answers, client.Answers) or not is_overtaken(error):
+        return False
+    out = [failure for failure in answers.failures if failure.error is not None]
+    return len(out) > len(answers.outcomes) - error.wanted
+
+
 async def newest_step(nodes: Mapping[str, Readable], q: int, terms: Terms) -> int:
     """A step that an honest node has reached, where q of the nodes tell and the rest may lie.
 
     Of the claims that as many are above as nodes may be faulty: one of those above, or it itself,
-    is an honest node's.
+    is an honest node's. Those a little slower than q are counted as well: a liar that is quick and
+    claims to be far behind must not stand for one of them.
     """
-    calls = {name: _claim(node) for name, node in sorted(nodes.items())}
-    answers = await client.gather(calls, quorum=q, deadline_s=terms.patience_s)
-    claims: list[int] = sorted(answers.values, reverse=True)
-    return claims[min(len(nodes) - q, len(claims) - 1)]
+    loop, claims = asyncio.get_running_loop(), list[int]()
+    began_s = loop.time()
+
+    async def claim(node: Readable) -> None:
+        claims.append(await _claim(node))
+        await asyncio.sleep(SLOWER_S + loop.time() - began_s)
+
+    calls = {name: claim(node) for name, node in sorted(nodes.items())}
+    await client.gather(calls, quorum=q, deadline_s=terms.patience_s)
+    return sorted(claims, reverse=True)[min(len(nodes) - q, len(claims) - 1)]
 
 
 async def _claim(node: Readable) -> int:

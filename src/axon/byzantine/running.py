@@ -111,14 +111,15 @@ async def serving(
     """
     chosen = hosting or Hosting()
     at = Address.parse(addresses[name], tls=chosen.tls is not None)
-    limits = serving_limits(len(cluster.topology.nodes))
+    on_a_host = _nodes_on_a_host(addresses)
+    limits = serving_limits(len(cluster.topology.nodes), on_a_host)
     async with AsyncExitStack() as stack:
         transport = chosen.transport or _http(chosen, limits)
         if chosen.transport is None:
             stack.push_async_callback(transport.close)
         computing = Threaded()
         stack.callback(computing.close)
-        fair = Fair(transport, MOST_READS * _nodes_on_a_host(addresses))
+        fair = Fair(transport, MOST_READS * on_a_host)
         way = _Way(fair, chosen.access, addresses)
         options = {"key": chosen.key, "insecure": chosen.insecure, "announce": False}
         node = _node(cluster, name, way, computing)

@@ -61,12 +61,16 @@ class RemoteBoard:
         return await self._read(kind, step, round)
 
 
-def serving_limits(nodes: int) -> Limits:
-    """What a node takes from others: short questions, and as many at once as all may ask."""
+def serving_limits(nodes: int, on_a_host: int = 1) -> Limits:
+    """What a node takes from others: short questions, and as many at once as all may ask.
+
+    An answer that is taken slowly waits in memory in part, so that connections are few as well.
+    """
     return Limits(
         max_body_bytes=QUESTION_BYTES,
         max_head_bytes=QUESTION_BYTES,
         max_calls=MOST_READS * (nodes + 1),
+        max_connections_per_peer=2 * MOST_READS * on_a_host,
         max_bodies_bytes=MOST_READS * QUESTION_BYTES,
     )
 

@@ -11,7 +11,7 @@ import asyncio
 from axon.byzantine.board import GRADIENT, WINDOW, Absent, check_key
 from axon.byzantine.computing import Computing
 from axon.byzantine.gradients import batch, gradient
-from axon.byzantine.quorum import is_overtaken
+from axon.byzantine.quorum import is_past
 from axon.byzantine.sources import Source
 from axon.errors import ConfigurationError, QuorumNotReached
 from axon.seeds import derive
@@ -46,6 +46,8 @@ class Worker:
         self._window = window
         self._kept: dict[int, Vector] = {}
         self._open: dict[int, asyncio.Task[Vector]] = {}
+        self._past = -1
+        """The last step whose model honest servers no longer had."""
 
     @property
     def newest(self) -> int:
@@ -60,7 +62,7 @@ class Worker:
         if step in self._kept:
             return self._kept[step]
         # Not computed anew either: questions for steps long past must not crowd out the present.
-        if step <= self.newest - self._window:
+        if step <= max(self.newest - self._window, self._past):
             return Absent("gone", step, self.newest)
         task = self._open.get(step) or self._begin(step)
         if task is None:
@@ -87,7 +89,12 @@ class Worker:
     def _end(self, step: int, task: asyncio.Task[Vector]) -> None:
         if self._open.get(step) is task:
             del self._open[step]
-        if task.cancelled() or task.exception() is not None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            if isinstance(error, QuorumNotReached) and is_past(error):
+                self._past = max(self._past, step)
             return
         self._kept[step] = task.result()
         for old in [old for old in self._kept if old <= self.newest - self._window]:
@@ -102,7 +109,7 @@ class Worker:
             return task.result()
         if not isinstance(error, QuorumNotReached):
             raise error
-        return Absent("gone" if is_overtaken(error) else "early", step, self.newest)
+        return Absent("gone" if is_past(error) else "early", step, self.newest)
 
     async def _compute(self, step: int) -> Vector:
         model = await self._source.model(step)

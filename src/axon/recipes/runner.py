@@ -28,6 +28,7 @@ from axon.report.records import RecordFile, to_json, write_whole
 from axon.rounds.checkpoint import Store, damaged, open_store, reading, state_of
 from axon.rounds.events import CycleEnded, Event, TookOver
 from axon.rounds.fleet import Fleet
+from axon.rounds.leadership import check_epoch
 from axon.rounds.orchestrator import Orchestrator
 from axon.rounds.remote import Hosting
 from axon.rounds.settings import Run
@@ -199,6 +200,9 @@ def _taken_up(recipe: Recipe, store: Store, keeping: Keeping) -> _Kept:
             f"run {recipe.name} is there already",
             hint="go on with --resume, or choose another folder or name",
         )
+    if led is not None and keeping.candidacy is None:
+        # Before anything is changed: the settings are those of whoever leads it.
+        check_epoch(recipe.name, led, None)
     kept = _Kept(recipe, store, keeping.out)
     begun = begun_as(store, recipe.name, keeping.out) if keeping.resume else None
     if begun is not None:
@@ -319,6 +323,7 @@ class _Kept:
 
         def hear(event: Event) -> None:
             if isinstance(event, TookOver):
+                self.check_settings()
                 self.catch_up()
             elif isinstance(event, CycleEnded):
                 self.records.append(event.record)
@@ -329,6 +334,17 @@ class _Kept:
                 listen(event)
 
         return hear
+
+    def check_settings(self) -> None:
+        """Raise if somebody has begun the run as something else before anybody led it."""
+        begun = begun_as(self.store, self.recipe.name)
+        if begun is None:
+            return
+        if settings_of(replace(begun, cycles=self.recipe.cycles)) != settings_of(self.recipe):
+            raise ConfigurationError(
+                f"run {self.recipe.name} was begun with other settings by somebody else meanwhile",
+                hint="go on as that one with --resume, or begin a run of another name",
+            )
 
     def catch_up(self) -> None:
         """Keep the records of cycles that others led as well."""

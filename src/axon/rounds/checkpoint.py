@@ -243,12 +243,6 @@ def _array_of(data: memoryview | bytes) -> Vector:
     return np.frombuffer(data, dtype="<f4").astype(np.float32)
 
 
-LOOKS = 3
-"""How often a run is looked at whose checkpoint and records differ: they are read one after the
-other, and whoever leads the run may save a cycle in between."""
-_DAMAGE_HINT = "the store is damaged: restore it from a backup"
-
-
 @contextmanager
 def reading(where: str, what: str) -> Iterator[None]:
     """Whatever goes wrong in making sense of what a store holds, the store is damaged."""
@@ -260,9 +254,11 @@ def reading(where: str, what: str) -> Iterator[None]:
         raise damaged(where, what, "it is nested too deeply") from error
 
 
-def damaged(where: str, what: str, wrong: str, *, hint: str = _DAMAGE_HINT) -> AxonError:
+def damaged(where: str, what: str, wrong: str) -> AxonError:
     """The error for a store that holds what was never saved."""
-    return AxonError(f"{where}: {what}: {wrong}", hint=hint)
+    return AxonError(
+        f"{where}: {what}: {wrong}", hint="the store is damaged: restore it from a backup"
+    )
 
 
 def records_of(where: str, run: str, rows: Sequence[tuple[int, str]]) -> list[RoundRecord]:
@@ -279,12 +275,13 @@ def records_of(where: str, run: str, rows: Sequence[tuple[int, str]]) -> list[Ro
 
 def state_of(store: Store, run: str) -> tuple[Checkpoint | None, list[RoundRecord]]:
     """The newest checkpoint and the records of a run, which raises unless they agree."""
-    for _ in range(LOOKS):
-        records, latest = store.records(run), store.latest(run)
-        cycles = [record.cycle for record in records]
-        after = 0 if latest is None else latest.cycle
-        if len(cycles) == after:
-            break
+    latest, records = store.latest(run), store.records(run)
+    after = 0 if latest is None else latest.cycle
+    if len(records) > after:
+        newest = store.latest(run)
+        # Whoever leads the run may save between two questions; then there is a newer one by now.
+        records = records[:after] if newest is not None and newest.cycle > after else records
+    cycles = [record.cycle for record in records]
     what = f"run {run!r} cannot be taken up"
     if cycles != list(range(1, after + 1)):
         raise damaged(
@@ -292,7 +289,6 @@ def state_of(store: Store, run: str) -> tuple[Checkpoint | None, list[RoundRecor
             what,
             f"its checkpoint is of cycle {after}, and it has {len(cycles)} records, "
             f"of {_in_words(cycles)}",
-            hint="another orchestrator is saving it just now, or else " + _DAMAGE_HINT,
         )
     if latest is not None and records[-1].digest not in ("", digest(latest.parameters)):
         wrong = f"the parameters are not those of the record of cycle {after}"

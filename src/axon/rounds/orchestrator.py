@@ -92,7 +92,8 @@ class Orchestrator:
             return
         saved = await self._latest(self._store)
         if saved is None:
-            if self._store.settings(self._run.name) is None:
+            # One that is led has begun.
+            if self._lease is None and self._store.settings(self._run.name) is None:
                 self._store.begin(self._run.name, "{}")
             return
         self._check(saved)

@@ -215,6 +215,12 @@ class PostgresStore:
     ) -> T:
         """Do the work in one transaction; where the connection is lost, `again` on a new one."""
         psycopg = self._psycopg
+        # A server is read-only while another takes its place: it does not answer, for now.
+        silent = (
+            psycopg.OperationalError,
+            psycopg.InterfaceError,
+            psycopg.errors.ReadOnlySqlTransaction,
+        )
         with self._lock:
             try:
                 try:
@@ -225,7 +231,7 @@ class PostgresStore:
                         raise
                     self._connection = self._connect()
                     return self._transact(again or work)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            except silent as error:
                 raise StoreSilent(f"{self.name}: {str(error).strip()}") from error
             except psycopg.Error as error:
                 raise AxonError(f"{self.name}: {str(error).strip()}") from error

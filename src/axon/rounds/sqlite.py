@@ -9,6 +9,7 @@ every cycle. Write-ahead mode needs a local disk, not a network folder. SQLite h
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -102,12 +103,15 @@ class SqliteStore:
         self.path = path
         # One connection serves all threads, one at a time.
         self._lock = threading.Lock()
+        self._place = path.absolute()
+        self._file: tuple[int, int] | None = None
         with self._translated():
             self._connection = sqlite3.connect(
                 path, timeout=busy_s, isolation_level=None, check_same_thread=False
             )
         try:
             self._prepare(busy_s)
+            self._file = _identity(self._place)
         except BaseException:
             self._connection.close()
             raise
@@ -314,8 +318,17 @@ class SqliteStore:
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """All or nothing. A writer is IMMEDIATE: what it checks stays true until it commits."""
+        self._check_there()
         with self._lock, self._translated(), transaction(self._connection, kind):
             yield self._connection
+
+    def _check_there(self) -> None:
+        """Raise once the path leads elsewhere: SQLite itself goes on in a file nobody else sees."""
+        if self._file is not None and _identity(self._place) != self._file:
+            raise AxonError(
+                f"{self.path} was moved, deleted or replaced while it was in use",
+                hint="stop whoever uses it, put the file back with its -wal, and resume",
+            )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -340,6 +353,15 @@ class SqliteStore:
             if short in _SILENT:
                 raise StoreSilent(f"{self.path}: {_SILENT[short]} ({error})") from error
             raise AxonError(f"{self.path}: {_BROKEN.get(short, name)} ({error})") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to; None where there is none, as for a store in memory."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _settings(connection: sqlite3.Connection, run: str) -> str | None:

@@ -82,6 +82,7 @@ class Standby:
         self._orchestrator = Orchestrator(run, dataset, fleet, scheme, store=store, listen=listen)
         self._parameters: Vector | None = None
         self._silent = False
+        self._has_claimed = False
 
     @property
     def parameters(self) -> Vector:
@@ -97,7 +98,7 @@ class Standby:
         await self._fleet.aside(self._warm_up)
         led = await self._awaited()
         lease = Lease(self._store, self._run.name, led, self._fleet, self._tell)
-        if led.holder == self._candidacy.holder:
+        if self._leads(led):
             self._say(TookOver(led.epoch, led.holder, led.cycles))
             await lease.during(self._orchestrator.run(lease))
         else:
@@ -123,11 +124,15 @@ class Standby:
             if found is not None:
                 if found.cycles < self._run.cycles and self._is_time(found, silent_s):
                     found = await self._claim(found)
-                if found.holder == self._candidacy.holder or found.cycles >= self._run.cycles:
+                if self._leads(found) or found.cycles >= self._run.cycles:
                     return found
                 self._watch(found, seen)
                 seen = found
             await asyncio.sleep(LOOK * seen.heartbeat_s)
+
+    def _leads(self, found: Leadership) -> bool:
+        # The name alone proves nothing: whoever bore it before may be asleep, and wake up.
+        return self._has_claimed and found.holder == self._candidacy.holder
 
     def _is_time(self, found: Leadership, silent_s: float) -> bool:
         if not found.epoch:
@@ -146,6 +151,7 @@ class Standby:
 
     async def _claim(self, seen: Leadership) -> Leadership:
         """How the run stands after this one has wanted to lead it."""
+        self._has_claimed = True
         heartbeat_s = seen.heartbeat_s if seen.epoch else self._candidacy.heartbeat_s
         try:
             return await self._fleet.aside(
