@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from axon.cli import dashboard as command
 from axon.cli.main import fill_dashboard
-from axon.errors import AxonError
+from axon.errors import AxonError, Unauthorised
 from axon.report.records import RecordFile
+from axon.rounds.checkpoint import open_store
 from tests.cli.scenes import SMALL, Shell
 from tests.dashboard.scenes import device, got, record
 
@@ -46,7 +48,9 @@ def test_a_folder_is_served_until_it_is_ended(
     ("words", "problem"),
     [
         ((), "nothing to show"),
-        (("nowhere",), "there is no nowhere"),
+        (("nowhere",), "there is no file or folder 'nowhere'"),
+        (("run.toml",), "run.toml, line 1: not a round record"),
+        (("--store", "nosuch.sqlite"), "there is no store 'nosuch.sqlite'"),
         (("--store", "runs.sqlite", "--run", "x"), "keeps no run 'x'"),
         ((".", "--listen", "0.0.0.0"), "everybody who can reach 0.0.0.0"),
     ],
@@ -59,9 +63,38 @@ def test_what_cannot_be_shown_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(run)
+    open_store("runs.sqlite").close()
     ended = shell("dashboard", *words)
     assert ended.code == 2
     assert problem in ended.err
+    assert not Path("nosuch.sqlite").exists()
+
+
+def test_an_orchestrator_that_does_not_answer_is_told_of_and_asked_again(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked, twice = [], threading.Event()
+
+    def ask(way: Any, function: str) -> dict[str, Any]:
+        asked.append((way.to, function))
+        if len(asked) > 1:
+            twice.set()
+        raise Unauthorised(f"{way.to} wants a key")
+
+    def look() -> None:
+        printed = capsys.readouterr()
+        address = re.search(r"http://\S+(?=;)", printed.out)
+        assert address is not None
+        assert twice.wait(10)
+        told = got(f"{address[0]}/api/runs")
+        assert (told["problems"], told["board"]) == (["here:8100 wants a key"], None)
+        errors = printed.err + capsys.readouterr().err
+        assert errors.count("axon: here:8100 wants a key") == 1
+
+    monkeypatch.setattr("axon.cli.jobs.ask", ask)
+    monkeypatch.setattr(command, "wait", look)
+    ended = shell("dashboard", "--to", "here:8100", "--port", "0")
+    assert ended.code == 0, ended.err
 
 
 def test_cancelling_asks_the_orchestrator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +131,19 @@ def test_a_dashboard_without_a_port_takes_any() -> None:
     assert fill_dashboard(["--dashboard=80"]) == ["--dashboard=80"]
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--dashboard=-1",), "a port from 0 to 65535"),
+        (("--dashboard", "8300"), "say --dashboard=8300"),
+    ],
+)
+def test_what_is_no_port_is_refused(words: tuple[str, ...], hint: str, shell: Shell) -> None:
+    ended = shell("train", *SMALL, *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert hint in ended.err
+
+
 def test_a_report_is_written(run: Path, tmp_path: Path, shell: Shell) -> None:
     out = tmp_path / "report.html"
     ended = shell("report", run, "-o", out, "--csv", tmp_path / "sheets")
@@ -108,3 +154,6 @@ def test_a_report_is_written(run: Path, tmp_path: Path, shell: Shell) -> None:
     refused = shell("report", run, "-o", tmp_path / "nowhere/report.html")
     assert refused.code == 2
     assert "cannot write" in refused.err
+    refused = shell("report", run, "-o", tmp_path)
+    assert refused.code == 2
+    assert f"'{tmp_path}' is a folder" in refused.err

@@ -19,8 +19,9 @@ HOSTILE = (
     "</script><script>alert(2)</script>",
     "\u2028'\"&`${alert(3)}",
     "=HYPERLINK(1)",
+    "pi-\u202e1-ip",
 )
-"""Names that mean something to a browser, to a script or to a spreadsheet."""
+"""Names that mean something to a browser, a script, a spreadsheet or the order of letters."""
 
 
 def device(

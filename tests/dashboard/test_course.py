@@ -50,7 +50,7 @@ def test_a_cycle_under_way(course: Course) -> None:
     shares = {name: Share(shards=3) for name in ("a", "b")}
     course.hear(CycleBegan(Plan(cycle=1, deadline_s=2.0, shares=shares)), 1)
     assert course.summary()["current"] == 1
-    assert course.device(0)["state"] == "waiting"
+    assert course.device(0)["state"] == "at work", "it need not report how far it is"
     course.hear(LearnerProgress("a", 2, 5), 2)
     row = course.device(0)
     assert (row["state"], row["done"], row["total"]) == ("training", 2, 5)
@@ -61,8 +61,22 @@ def test_a_cycle_under_way(course: Course) -> None:
     course.hear(CycleEnded(record(1, [device("a"), device("b", "failed", reason="gone")])), 5)
     assert course.device(0)["state"] == "used"
     assert course.summary()["current"] is None
+    assert [course.device(number)["cycle"] for number in (0, 1)] == [1, 0]
     assert course.members.changed(4) == [0, 1]
     assert course.members.changed(5) == []
+
+
+def test_last_seen_is_the_cycle_of_the_last_answer(course: Course) -> None:
+    course.add(record(1, [device("a"), device("b", answered_s=None, timings=None)]), 1)
+    assert course.device(1)["cycle"] == 1, "an update that was used came"
+    shares = {name: Share(shards=3) for name in ("a", "b")}
+    course.hear(CycleBegan(Plan(cycle=2, deadline_s=2.0, shares=shares)), 2)
+    course.hear(LearnerSettled(device("a")), 3)
+    course.hear(LearnerSettled(device("b", "failed", reason="gone")), 4)
+    assert [course.device(number)["cycle"] for number in (0, 1)] == [2, 1]
+    course.hear(CycleEnded(record(2, [device("a"), device("b", "failed")])), 5)
+    assert [course.device(number)["cycle"] for number in (0, 1)] == [2, 1]
+    assert course.device(0)["seen_s"] == pytest.approx(1.8)
 
 
 def test_a_survey_tells_how_quick_a_link_is(course: Course) -> None:

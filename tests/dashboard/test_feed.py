@@ -87,6 +87,18 @@ def test_what_else_an_orchestrator_tells_is_in_the_log() -> None:
     ]
 
 
+def test_names_keep_to_their_place_in_the_log() -> None:
+    feed = Feed()
+    track = feed.open(About(name="run", label="run"))
+    track.add(record(1, [device("a\u202eb", "failed", reason="קר")]))
+    assert feed.log[-1].text == "cycle 1: \u2068a⟨U+202E⟩b\u2069 failed: \u2068קר\u2069"
+    track.stand("failed", "x\ny")
+    assert feed.courses[0].reason == "x␊y"
+    view = run_view(feed, 0)
+    assert view is not None
+    assert view["devices"][0]["name"] == "a⟨U+202E⟩b"
+
+
 def test_nobody_works_for_a_run_that_has_ended() -> None:
     feed = small_feed()
     course = feed.courses[0]

@@ -7,16 +7,19 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from axon.dashboard.comparison import compared
+from axon.dashboard.comparison import compared, left_out
 from axon.dashboard.course import About
 from axon.dashboard.feed import Feed
 from axon.dashboard.page import MODULES, bundled, embedded, page
 from axon.dashboard.sheets import write_csv, write_png
+from axon.dashboard.texts import visible
 from axon.dashboard.web import asset
 from axon.intervals import student_t
+from axon.report.figures import Figure
 from tests.dashboard.scenes import HOSTILE, crowd, device, record, small_feed
 
 
@@ -46,7 +49,8 @@ def test_a_report_is_one_file_and_names_stay_texts() -> None:
     assert [tag for tag, _ in tags.seen].count("script") == 2
     data = next(text for text in tags.scripts if text.strip())
     facts = json.loads(data)
-    assert [row["name"] for row in facts["run"]["0"]["devices"]] == list(HOSTILE)
+    names = [row["name"] for row in facts["run"]["0"]["devices"]]
+    assert names == [visible(name) for name in HOSTILE]
     assert len(facts["timeline"]["0"]["cycles"]) == 3
 
 
@@ -78,7 +82,41 @@ def runs(*accuracies: float, allocator: str, feed: Feed) -> None:
     for seed, accuracy in enumerate(accuracies):
         settings = {"allocator": allocator, "seed": seed, "name": "run"}
         about = About(name="run", label=f"{allocator}-{seed}", seed=seed, settings=settings)
-        feed.open(about).add(record(1, [device("a")], accuracy=accuracy))
+        track = feed.open(about)
+        track.add(record(1, [device("a")], accuracy=accuracy))
+        track.stand("finished")
+
+
+def run_of(feed: Feed, label: str, done: int, **settings: Any) -> None:
+    about = About(name="run", label=label, cycles=settings.get("cycles"),
+                  seed=settings.get("seed"), settings=settings)  # fmt: skip
+    feed.open(about).add(*(record(cycle, [device("a")]) for cycle in range(1, done + 1)))
+
+
+def test_what_has_not_finished_is_left_out_and_a_seed_counts_once() -> None:
+    feed = Feed()
+    run_of(feed, "leader", 2, cycles=10, seed=7)
+    run_of(feed, "standby", 10, cycles=10, seed=7)
+    run_of(feed, "copy", 10, cycles=10, seed=7)
+    run_of(feed, "other", 10, cycles=10, seed=8)
+    (row,) = compared(feed.courses)
+    assert (row["runs"], row["seeds"]) == ([1, 3], [7, 8])
+    assert left_out(feed.courses) == {0: "2 of 10 cycles", 2: "seed 7 counts once, with standby"}
+    assert compared(feed.courses[:2]) == [], "one run alone is compared with nothing"
+
+
+def test_groups_are_named_by_what_they_differ_in() -> None:
+    feed = Feed()
+    run_of(feed, "short", 1, cycles=1, seed=1, aggregator="", hosts=[], dynamic=False)
+    run_of(feed, "long", 2, cycles=2, seed=1, aggregator="", hosts=[], dynamic=False)
+    run_of(feed, "robust", 2, cycles=2, seed=1, aggregator="krum:2", hosts=[], dynamic=False)
+    run_of(feed, "bare", 2)
+    assert [row["group"] for row in compared(feed.courses)] == [
+        "run (cycles 1)",
+        "run (cycles 2)",
+        "run (aggregator krum:2, cycles 2)",
+        "run (settings unknown)",
+    ]
 
 
 def test_runs_that_differ_in_their_seeds_are_one_group() -> None:
@@ -106,9 +144,34 @@ def test_numbers_as_csv_obey_no_name(tmp_path: Path) -> None:
     assert [row["accuracy"] for row in cycles] == ["0.05", "0.1", "0.15", "0.8"]
     assert [row["missing"] for row in cycles] == ["0", "1", "0", "0"]
     with open(written[1]) as file:
-        names = [row["name"] for row in csv.DictReader(file)]
+        devices = list(csv.DictReader(file))
+    assert list(devices[0])[:2] == ["device", "run"]
+    assert (devices[0]["took_s"], devices[0]["seen_s"]) == ("0.8", "2.8")
+    names = [row["device"] for row in devices]
     assert "'=HYPERLINK(1)" in names
     assert HOSTILE[0] in names
+
+
+@pytest.mark.parametrize(
+    ("other_s", "labels"),
+    [(1.0, ["deadline"]), (2.0, ["deadline of first", "deadline of other"])],
+)
+def test_the_deadline_is_in_the_picture(
+    other_s: float, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, drawn = small_feed(), []
+
+    def draw(figure: Figure) -> bytes:
+        drawn.append(figure)
+        return b""
+
+    monkeypatch.setattr("axon.dashboard.sheets.picture", draw)
+    feed.open(About(name="x", label="other")).add(record(1, [device("a")], deadline_s=other_s))
+    write_png(feed, tmp_path)
+    for panel in drawn[-1].panels:
+        dashed = [series for series in panel.series if series.style == "dashed"]
+        assert [series.label for series in dashed] == labels
+        assert [point.y for point in dashed[0].points] == [1.0] * 3
 
 
 @pytest.mark.slow

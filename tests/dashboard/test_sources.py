@@ -14,11 +14,13 @@ from axon.dashboard.feed import Feed
 from axon.dashboard.sources import (
     Polled,
     RecordsFile,
-    RunsInStore,
+    check_records,
     following,
     labels,
     record_files,
 )
+from axon.dashboard.stores import RunsInStore, store_path
+from axon.dashboard.views import runs_view
 from axon.errors import AxonError, ConfigurationError
 from axon.report.records import RecordFile, to_line
 from axon.rounds.checkpoint import Checkpoint, open_store
@@ -94,9 +96,47 @@ def test_a_damaged_line_is_named_by_its_place(folder: Path) -> None:
     (folder / "records.jsonl").write_text(f"{whole}\nnonsense\n{whole}\n")
     source = followed(folder, feed)
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match=r"line 2: not a round record"):
-            source.poll()
-    assert len(feed.courses[0].curves) == 1, "what stands before it is shown"
+        source.poll()
+    course = feed.courses[0]
+    assert len(course.curves) == 1, "what stands before it is shown"
+    assert course.state == "unreadable"
+    assert "line 2: not a round record" in course.reason
+    assert len([entry for entry in feed.log if entry.kind == "state"]) == 1
+    with pytest.raises(ConfigurationError, match=r"line 2: not a round record"):
+        source.read()
+    RecordFile(folder / "records.jsonl").rewrite([cycle(1), cycle(2), cycle(3)])
+    source.poll()
+    assert (course.state, course.reason) == ("finished", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["# A page\n", "# A page", '{"step": 1, "loss": 0.5}\n', '{"run": "a"}', "\xff\n"]
+)
+def test_a_file_of_something_else_is_refused(text: str, folder: Path) -> None:
+    path, feed = folder / "records.jsonl", Feed()
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigurationError, match="line 1: not a round record"):
+        check_records(path)
+    followed(folder, feed).poll()
+    assert feed.courses[0].state == "unreadable"
+
+
+def test_a_first_line_under_way_is_waited_for(folder: Path) -> None:
+    path = folder / "records.jsonl"
+    for text in ("", to_line(cycle(1))[:100], to_line(cycle(1))):
+        path.write_text(text)
+        check_records(path)
+    feed = Feed()
+    followed(folder, feed).poll()
+    assert feed.courses[0].state == "running"
+
+
+def test_a_run_of_unknown_length_has_not_stopped(tmp_path: Path) -> None:
+    feed, file = Feed(), RecordFile(tmp_path / "records.jsonl")
+    file.append(cycle(1))
+    os.utime(file.path, (0, 0))
+    followed(tmp_path, feed).poll()
+    assert feed.courses[0].state == "length unknown"
 
 
 def test_runs_are_found_in_folders(tmp_path: Path) -> None:
@@ -108,7 +148,7 @@ def test_runs_are_found_in_folders(tmp_path: Path) -> None:
     assert labels(found[:2]) == ["one", "two"]
     (tmp_path / "empty").mkdir()
     for place in ("empty", "nowhere"):
-        with pytest.raises(ConfigurationError, match=place):
+        with pytest.raises(ConfigurationError, match=f"'.*{place}'.*axon train --out"):
             record_files([tmp_path / place])
 
 
@@ -139,16 +179,31 @@ def test_the_runs_of_a_store(tmp_path: Path) -> None:
         RunsInStore(feed, path, "other").poll()
 
 
+@pytest.mark.parametrize("scheme", ["", "sqlite:///"])
+def test_a_store_that_is_not_there_is_not_made(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"there is no store 'runs\.sqlite'"):
+        RunsInStore(Feed(), f"{scheme}runs.sqlite").poll()
+    assert list(tmp_path.iterdir()) == []
+    assert store_path("postgresql://axon@db/runs") is None
+
+
 def test_trouble_is_told_once_and_looked_at_again() -> None:
     feed, looks, back = Feed(), [], threading.Event()
+    told: list[str] = []
 
     def look() -> None:
         looks.append(1)
         if len(looks) < 4:
-            raise AxonError("out of reach")
+            raise AxonError("out of \x1breach")
+        assert runs_view(feed)["problems"] == ["out of ␛reach"]
         feed.note("state", "back")
         back.set()
 
-    with following(feed, [Polled(look)], poll_s=0.001):
+    with following(feed, [Polled(look)], poll_s=0.001, tell=told.append):
         assert back.wait(10)
-    assert [entry.text for entry in feed.log][:2] == ["out of reach", "back"]
+    assert [entry.text for entry in feed.log][:2] == ["out of ␛reach", "back"]
+    assert told == ["out of ␛reach"]
+    assert runs_view(feed)["problems"] == []

@@ -170,6 +170,26 @@ def test_a_stream_tells_what_changes_and_there_are_few_of_them(app: DashboardApp
     asyncio.run(main())
 
 
+def test_a_page_of_another_server_begins_anew() -> None:
+    first, second = (DashboardApp(small_feed()) for _ in range(2))
+    assert (
+        told(answered(first, "/api/runs"))["server"]
+        != told(answered(second, "/api/runs"))["server"]
+    )
+
+    async def main() -> None:
+        stream = first.handle(Request(b"GET", b"/api/events", dict(HERE)))
+        assert isinstance(stream, Response)
+        seen = (await _first(stream.stream)).partition(b"\n")[0].removeprefix(b"id: ")
+        # Both have told as much, and still the second tells all of its own.
+        headers = HERE | {b"last-event-id": seen}
+        again = second.handle(Request(b"GET", b"/api/events", headers))
+        assert isinstance(again, Response)
+        assert b'"label":"first"' in await _first(again.stream)
+
+    asyncio.run(main())
+
+
 def test_over_a_real_socket() -> None:
     with serving(small_feed(), Place(port=0)) as address:
         assert got(f"{address}/api/runs")["runs"][0]["cycles"] == 3

@@ -75,11 +75,14 @@ def test_pages_include_files_that_are_tested(site: Path) -> None:
 
 def test_public_names_are_in_the_reference(site: Path) -> None:
     import axon.aggregation
+    import axon.attacks
+    import axon.byzantine
     import axon.client
     import axon.testbed
     import axon.worker
 
-    for module in (axon.aggregation, axon.client, axon.testbed, axon.worker):
+    rooms = (axon.aggregation, axon.attacks, axon.byzantine, axon.client, axon.testbed, axon.worker)
+    for module in rooms:
         page = site / "api" / f"{module.__name__.rpartition('.')[2]}.html"
         named = set(re.findall(rf'id="{module.__name__}\.(\w+)"', page.read_text()))
         told = {name for name in module.__all__ if getattr(module, name).__doc__}

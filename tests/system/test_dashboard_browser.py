@@ -19,6 +19,7 @@ from axon.dashboard.course import About
 from axon.dashboard.feed import Feed, Track
 from axon.dashboard.page import page as report_page
 from axon.dashboard.serving import Place, serving
+from axon.dashboard.texts import visible
 from axon.rounds.events import CycleBegan, Event
 from axon.rounds.orchestrator import Orchestrator
 from axon.testbed.emulation import EmulatedFleet, emulated
@@ -208,10 +209,8 @@ def test_hostile_names_stay_text(as_file: bool, wide: Any, tmp_path: Path) -> No
         seen = Seen(wide, address)
         seen.open(f"{address}report.html" if as_file else address)
         for name in HOSTILE:
-            # A browser shows the separator of lines as a blank of its own.
-            assert name.replace("\u2028", "") in wide.locator("#fleet").inner_text().replace(
-                "\u2028", ""
-            )
+            assert visible(name) in wide.locator("#fleet").inner_text()
+        assert "\u202e" not in wide.locator("body").inner_text()
         assert HOSTILE[0] in wide.locator("#failed").inner_text()
         assert HOSTILE[1] in wide.locator("#lines").inner_text()
         assert wide.locator("img").count() == 0
@@ -277,8 +276,41 @@ def test_runs_side_by_side_and_a_task_that_is_cancelled(wide: Any) -> None:
         assert cancelled == ["a"]
         wide.get_by_label("Run", exact=True).select_option("other")
         wide.locator("#fleet tbody", has_text="pi-9").wait_for()
+        assert wide.locator("#devices h2").inner_text() == "Devices of other"
         seen.shoot("tasks")
+        wide.get_by_role("link", name="Devices").click()
+        wide.wait_for_url(f"{address}/#devices&run=other&off=first")
+        wide.reload()
+        wide.locator("#fleet tbody", has_text="pi-9").wait_for()
+        assert wide.locator("#accuracy .legend li").all_inner_texts() == ["other"]
+        assert not wide.get_by_role("checkbox", name="first").is_checked()
         assert seen.wrong == []
+
+
+def test_tasks_alone_and_an_orchestrator_that_is_gone(wide: Any) -> None:
+    feed = Feed()
+    task = Task(name="a", state="running", cycle=1, cycles=9, learners={"pi-1": 3})
+    feed.show(Board(place="here", tasks=(task,), spent="0", budget=None))
+    with serving(feed, Place(port=0)) as address:
+        wide.goto(address)
+        wide.locator("#tasks tbody", has_text="pi-1").wait_for()
+        assert wide.locator("main > section:visible").count() == 1
+        assert "price" not in wide.locator("#tasks thead").inner_text()
+        assert wide.locator("#problems").is_hidden()
+        feed.suffer(0, "here:8100 wants a key")
+        wide.locator("#problems", has_text="here:8100 wants a key; asking again.").wait_for()
+        feed.suffer(0, "")
+        wide.locator("#problems").wait_for(state="hidden")
+
+
+def test_a_page_left_open_shows_the_next_server_at_its_port(wide: Any) -> None:
+    with serving(small_feed(), Place(port=0)) as address:
+        seen = Seen(wide, address)
+        seen.open(address)
+    again, port = small_feed(names=("new-1", "new-2")), int(address.rpartition(":")[2])
+    with serving(again, Place(port=port)):
+        wide.locator("#fleet tbody", has_text="new-1").wait_for()
+        assert wide.locator("#fleet tbody", has_text="pi-1").count() == 0
 
 
 def test_light_and_dark(browser: Any) -> None:

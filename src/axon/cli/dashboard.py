@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from axon.dashboard.serving import Place
     from axon.dashboard.sources import Source
 
-POLL_TASKS_S = 1.0
 ANY_PORT = -1
 """The usual one if it is free, else any."""
 
@@ -89,7 +87,10 @@ def dashboard(_context: typer.Context, shown: ShownOptions, page: PageOptions) -
     feed = Feed()
     sources = sources_of(feed, shown, page)
     cancel = canceller(shown.to, page) if shown.to is not None and page.key is not None else None
-    with serving(feed, page.place(), cancel) as address, following(feed, sources):
+    with (
+        serving(feed, page.place(), cancel) as address,
+        following(feed, sources, tell=lambda problem: typer.echo(f"axon: {problem}", err=True)),
+    ):
         typer.echo(f"dashboard at {address}; end it with Ctrl-C")
         wait()
 
@@ -97,9 +98,12 @@ def dashboard(_context: typer.Context, shown: ShownOptions, page: PageOptions) -
 def sources_of(feed: Feed, shown: ShownOptions, page: PageOptions) -> list[Source]:
     """All that is to be followed; what cannot be shown at all is told at once."""
     from axon.dashboard.board import board_in
-    from axon.dashboard.sources import Polled, RecordsFile, RunsInStore, labels, record_files
+    from axon.dashboard.sources import Polled, RecordsFile, check_records, labels, record_files
+    from axon.dashboard.stores import RunsInStore, store_path
 
     files = record_files(shown.places or [])
+    for file in filter(Path.is_file, files):
+        check_records(file)
     sources: list[Source] = [
         RecordsFile(feed, file, label) for file, label in zip(files, labels(files), strict=True)
     ]
@@ -107,8 +111,8 @@ def sources_of(feed: Feed, shown: ShownOptions, page: PageOptions) -> list[Sourc
         store = RunsInStore(feed, shown.store, shown.run)
         store.poll()
         sources.append(store)
-        path = Path(shown.store.removeprefix("sqlite://"))
-        if shown.to is None and path.is_file():
+        path = store_path(shown.store)
+        if shown.to is None and path is not None:
 
             def look() -> None:
                 board = board_in(path)
@@ -128,13 +132,8 @@ def _asking(feed: Feed, to: str, page: PageOptions) -> Callable[[], None]:
 
     way = WayOptions(to=to, key=page.key, tls=page.tls)
     may_cancel = page.key is not None and page.place().is_near
-    last_s = -POLL_TASKS_S
 
     def poll() -> None:
-        nonlocal last_s
-        if time.monotonic() - last_s < POLL_TASKS_S:
-            return
-        last_s = time.monotonic()
         feed.show(board_from(ask(way, "list"), to, may_cancel=may_cancel))
 
     return poll

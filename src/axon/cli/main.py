@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -103,9 +104,8 @@ def options(
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
     arguments, debug = take_debug(sys.argv[1:])
-    arguments = fill_dashboard(arguments)
     try:
-        app(arguments, prog_name="axon")
+        app(fill_dashboard(arguments), prog_name="axon")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:
@@ -122,8 +122,22 @@ def take_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def fill_dashboard(arguments: Sequence[str]) -> list[str]:
-    """The arguments with a port for a `--dashboard` that has none, which an option must have."""
+    """The arguments with a port for a `--dashboard` that has none, which an option must have.
+
+    `ConfigurationError` for a port that is none, or that stands apart and would be read otherwise.
+    """
     end = arguments.index("--") if "--" in arguments else len(arguments)
+    if f"--dashboard={ANY_PORT}" in arguments[:end]:
+        raise ConfigurationError(
+            f"--dashboard takes a port from 0 to 65535, got {ANY_PORT}",
+            hint="--dashboard alone takes 8200, or any where that is in use",
+        )
+    for word, behind in pairwise(arguments[:end]):
+        if word == "--dashboard" and behind.isdecimal():
+            raise ConfigurationError(
+                f"the port of --dashboard stands apart, got --dashboard {behind}",
+                hint=f"say --dashboard={behind}",
+            )
     filled = [f"{word}={ANY_PORT}" if word == "--dashboard" else word for word in arguments[:end]]
     return [*filled, *arguments[end:]]
 

@@ -35,9 +35,13 @@ def report(
     from axon.dashboard.sources import RecordsFile, labels, record_files
     from axon.report.records import write_whole
 
+    if out.is_dir():
+        raise ConfigurationError(
+            f"{str(out)!r} is a folder", hint=f"name a file in it: -o {out / 'report.html'}"
+        )
     feed, files = Feed(), record_files(places)
     for file, label in zip(files, labels(files), strict=True):
-        RecordsFile(feed, file, label).poll()
+        RecordsFile(feed, file, label).read()
     try:
         write_whole(out, page(feed))
         written = [str(out)]

@@ -1,5 +1,6 @@
 """Runs in groups: those that differ in nothing but their seeds, with 95 % intervals of their means.
 
+A run that has not come to its end is left out, and of several runs of one seed the longest counts.
 A group is named by the name of its runs and, where that does not tell groups apart, by the settings
 in which they differ.
 """
@@ -8,14 +9,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from axon.dashboard.course import Course
+from axon.dashboard.texts import visible
 from axon.intervals import mean_interval
 
-APART = ("seed", "name", "cycles")
+APART = ("seed", "name")
 """Settings in which the runs of a group may differ."""
+MOST_NAMED = 4
+"""Settings in the name of a group."""
 
 Measure = Callable[[Mapping[str, Any]], float | None]
 MEASURES: dict[str, Measure] = {
@@ -31,18 +35,45 @@ MEASURES: dict[str, Measure] = {
 
 def compared(courses: Sequence[Course]) -> list[dict[str, Any]]:
     """A row for each group, with mean, margin and number of runs for each measure."""
-    if len(courses) < 2:
+    absent = left_out(courses)
+    if len(courses) - len(absent) < 2:
         return []
-    groups: dict[str, list[int]] = {}
-    for number, course in enumerate(courses):
-        groups.setdefault(_kind(course), []).append(number)
+    groups = _groups(courses, [at for at in range(len(courses)) if at not in absent])
     rows = []
-    for name, members in zip(_names(courses, groups), groups.values(), strict=True):
+    names = _names([courses[members[0]] for members in groups])
+    for name, members in zip(names, groups, strict=True):
         totals = [courses[number].curves.totals() for number in members]
         measures = {title: _mean(measure, totals) for title, measure in MEASURES.items()}
         seeds = [courses[number].about.seed for number in members]
         rows.append({"group": name, "runs": members, "seeds": seeds, "measures": measures})
     return rows
+
+
+def left_out(courses: Sequence[Course]) -> dict[int, str]:
+    """The runs that no group counts, by number, each with the reason."""
+    absent = {at: why for at, course in enumerate(courses) if (why := _unfinished(course))}
+    for members in _groups(courses, [at for at in range(len(courses)) if at not in absent]):
+        longest: dict[int, int] = {}
+        for at in sorted(members, key=lambda at: -len(courses[at].curves)):
+            seed = courses[at].about.seed
+            if seed is None:
+                continue  # Nobody knows whether it is the same as another.
+            if seed in longest:
+                other = courses[longest[seed]].about.label
+                absent[at] = f"seed {seed} counts once, with {other}"
+            else:
+                longest[seed] = at
+    return dict(sorted(absent.items()))
+
+
+def _unfinished(course: Course) -> str:
+    """Why a run cannot be compared yet, if it cannot."""
+    wanted, done = course.about.cycles, len(course.curves)
+    if wanted is not None:
+        return f"{done} of {wanted} cycles" if done < wanted else ""
+    if not done or course.state in ("running", "failed", "unreadable"):
+        return f"{done} cycles, {course.state}"
+    return ""
 
 
 def _mean(measure: Measure, totals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -58,22 +89,52 @@ def _mean(measure: Measure, totals: Sequence[Mapping[str, Any]]) -> dict[str, An
     }
 
 
-def _kind(course: Course) -> str:
-    settings = {name: value for name, value in course.about.settings.items() if name not in APART}
-    return json.dumps([course.about.name, settings], sort_keys=True, default=str)
+def _groups(courses: Sequence[Course], numbers: Iterable[int]) -> list[list[int]]:
+    groups: dict[str, list[int]] = {}
+    for number in numbers:
+        course = courses[number]
+        kind = json.dumps([course.about.name, _settings(course)], sort_keys=True, default=str)
+        groups.setdefault(kind, []).append(number)
+    return list(groups.values())
 
 
-def _names(courses: Sequence[Course], groups: Mapping[str, Sequence[int]]) -> list[str]:
-    """What to call each group."""
-    firsts = [courses[members[0]] for members in groups.values()]
-    names = [course.about.name for course in firsts]
-    if len(set(names)) == len(names):
-        return names
-    told: list[Mapping[str, Any]] = [course.about.settings for course in firsts]
-    keys = {key for settings in told for key in settings if key not in APART}
-    differing = [key for key in sorted(keys) if len({str(one.get(key)) for one in told}) > 1]
+def _settings(course: Course) -> dict[str, Any]:
+    """What makes a run what it is; nothing that is empty."""
+    told = {
+        name: value
+        for name, value in course.about.settings.items()
+        if name not in APART and value not in (None, "", [], {})
+    }
+    # Where nobody said how long it should be, it is as long as it is.
+    return {**told, "cycles": course.about.cycles or len(course.curves)}
+
+
+def _names(firsts: Sequence[Course]) -> list[str]:
+    """What to call the groups, by one run of each."""
     named = []
-    for course, settings in zip(firsts, told, strict=True):
-        said = ", ".join(f"{key} {settings.get(key)}" for key in differing[:4])
-        named.append(f"{course.about.name} ({said})" if said else course.about.label)
-    return named
+    for course in firsts:
+        name = course.about.name
+        alike = [other for other in firsts if other.about.name == name]
+        said = _differing(course, alike) if len(alike) > 1 else ""
+        named.append(f"{name} ({said})" if said else name)
+    # What still has the name of another is called by its label.
+    return [
+        name if named.count(name) == 1 else course.about.label
+        for name, course in zip(named, firsts, strict=True)
+    ]
+
+
+def _differing(course: Course, alike: Sequence[Course]) -> str:
+    """The settings that tell a run from others."""
+    if not course.about.settings:
+        return "settings unknown"
+    # One whose settings are unknown differs in everything, which tells nobody anything.
+    others = [_settings(other) for other in alike if other.about.settings]
+    own = _settings(course)
+    differing = [key for key in sorted(own) if any(one.get(key) != own[key] for one in others)]
+    said = [f"{key} {_value(own[key])}" for key in differing[:MOST_NAMED]]
+    return visible(", ".join(said))
+
+
+def _value(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -31,6 +31,8 @@ MOST_CELLS = 1_000_000
 """Of detail, about 60 MB: a thousand cycles of a thousand devices."""
 MOST_FAILURES = 2_000
 """Kinds of failure, each of one device for one reason."""
+AT_WORK = "at work"
+"""Of a learner that has its orders; one that reports how far it is, is training."""
 
 Refetch: TypeAlias = Callable[[int], Line | None]
 """A cycle's record by its place among all, from wherever it is kept."""
@@ -117,17 +119,18 @@ class Course:
         elif isinstance(event, CycleBegan):
             self.current = (event.plan.cycle, event.plan.deadline_s)
             for name in event.plan.shares:
-                self.members.say(self.rolls.devices.number(name), "waiting", stamp)
+                self.members.say(self.rolls.devices.number(name), AT_WORK, stamp)
         elif isinstance(event, LearnerProgress):
             number = self.rolls.devices.number(event.device)
             # One that was given up may still say how far it is.
-            if self.members.now(number) in ("waiting", "training"):
+            if self.members.now(number) in (AT_WORK, "training"):
                 self.members.say(number, "training", stamp, event.done, event.total)
         elif isinstance(event, LearnerSettled):
             record = event.record
             number = self.rolls.devices.number(record.device)
             reason = self.rolls.reasons.number(record.reason)
-            self.members.settle(number, STATUSES.index(record.status), reason, stamp)
+            cycle = self.current[0] if self.current and record.answered_s is not None else None
+            self.members.settle(number, STATUSES.index(record.status), reason, stamp, cycle)
         elif isinstance(event, SurveyBegan | SurveyEnded):
             self._hear_survey(event, stamp)
 

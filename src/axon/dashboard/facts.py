@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from axon.dashboard.texts import visible
 from axon.errors import ConfigurationError
 from axon.values import RoundRecord, Status
 
@@ -99,7 +100,9 @@ def line_of(text: bytes) -> Line:
 
 
 class Roll:
-    """Texts by number, in the order in which they were first met; at most so many of them."""
+    """Texts by number, as they are shown, in the order in which they were first met; at most so
+    many of them.
+    """
 
     def __init__(self, most: int = 2**32 - 1, rest: str = "") -> None:
         self.texts: list[str] = []
@@ -116,7 +119,7 @@ class Roll:
                 if text in self._numbers:
                     return self._numbers[text]
             found = self._numbers[text] = len(self.texts)
-            self.texts.append(text)
+            self.texts.append(visible(text))
         return found
 
 

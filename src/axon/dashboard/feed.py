@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from axon.dashboard.board import Board
 from axon.dashboard.course import MOST_CELLS, About, Course
 from axon.dashboard.facts import FAILED, LATE, REFUSED, Facts, Line
+from axon.dashboard.texts import isolated, visible
 from axon.rounds.events import CycleEnded, Event, StandsBy, StoreLost, SurveyEnded, TookOver
 from axon.values import RoundRecord
 
@@ -54,6 +55,8 @@ class Feed:
         self.courses: list[Course] = []
         self.log: deque[Entry] = deque(maxlen=MOST_ENTRIES)
         self.board: Board | None = None
+        self.problems: dict[int, str] = {}
+        """What keeps a source from being followed, by its number."""
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -83,8 +86,17 @@ class Feed:
                 with self.changing():
                     self.board = board
 
+    def suffer(self, source: int, problem: str) -> bool:
+        """What is the matter with a source now, nothing perhaps; whether that is news."""
+        with self._lock:
+            if self.problems.get(source, "") == problem:
+                return False
+            with self.changing():
+                self.problems[source] = problem
+            return True
+
     def note(self, kind: str, text: str, run: int = -1) -> None:
-        """Write a line of the log."""
+        """Write a line of the log, in which the words of others are `isolated`."""
         with self.changing() as stamp:
             for course in self.courses[run:][:1] if run >= 0 else self.courses:
                 course.stamp = stamp
@@ -116,7 +128,8 @@ class Track:
         if isinstance(event, SurveyEnded):
             for name, finding in event.findings.items():
                 if finding.reason:
-                    self._note("trouble", f"{name} {finding.status}: {finding.reason}")
+                    told = f"{isolated(name)} {finding.status}: {isolated(finding.reason)}"
+                    self._note("trouble", told)
 
     def add(self, *records: RoundRecord | Line) -> None:
         """Cycles that have ended."""
@@ -140,8 +153,11 @@ class Track:
             self.course.clear(stamp)
 
     def stand(self, state: str, reason: str = "") -> None:
-        """How the run stands: waiting, running, finished, stopped or failed."""
-        course = self.course
+        """How the run stands.
+
+        It is waiting, running, finished, stopped, failed, of unknown length or unreadable.
+        """
+        course, reason = self.course, visible(reason)
         if (course.state, course.reason) == (state, reason):
             return
         with self._feed.changing() as stamp:
@@ -158,8 +174,8 @@ class Track:
             name = rolls.devices.texts[cell["device"]]
             reason = rolls.reasons.texts[cell["reason"]]
             what = {LATE: "late", FAILED: "failed", REFUSED: "refused"}[int(cell["status"])]
-            told = f"{what}: {reason}" if reason else what
-            self._note("trouble", f"cycle {facts.cycle}: {name} {told}")
+            told = f"{what}: {isolated(reason)}" if reason else what
+            self._note("trouble", f"cycle {facts.cycle}: {isolated(name)} {told}")
         if len(wrong) > _NAMED:
             self._note("trouble", f"cycle {facts.cycle}: and {len(wrong) - _NAMED} more devices")
 
@@ -169,10 +185,11 @@ class Track:
 
 def _leading(event: StandsBy | TookOver | StoreLost) -> str:
     if isinstance(event, StoreLost):
-        return f"the store cannot be reached: {event.reason}"
+        return f"the store cannot be reached: {isolated(event.reason)}"
     if isinstance(event, TookOver):
-        return f"{event.holder} leads the run, from cycle {event.cycles + 1} on"
-    return f"stands by while {event.leadership.holder} leads"
+        return f"{isolated(event.holder)} leads the run, from cycle {event.cycles + 1} on"
+    led = event.leadership
+    return f"stands by while {isolated(led.holder) if led.epoch else 'nobody'} leads"
 
 
 def _told(facts: Facts) -> str:

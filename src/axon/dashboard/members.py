@@ -12,6 +12,7 @@ from axon.dashboard.facts import DECLINED, FAILED, LATE, REFUSED, STATUSES, USED
 
 MISSED = (LATE, REFUSED, FAILED)
 """What is said to have gone wrong; who declines or is not needed has done nothing wrong."""
+_CAME = (USED, LATE, REFUSED)
 
 _FLOATS = ("train_s", "trained", "fetch_s", "fetches", "upload_s", "uploads", "seen_s", "took_s")
 _COUNTS = ("planned", "done", "shards", "samples", "halted", "cycle", "status", "reason", "stamp")
@@ -44,7 +45,8 @@ class Members:
         counts, floats = self._counts, self._floats
         counts["status"][who], counts["reason"][who] = cells["status"], cells["reason"]
         counts["stamp"][who] = stamp
-        heard = np.isfinite(cells["answered"])
+        # Whose update came has answered, even where nobody wrote down when.
+        heard = np.isfinite(cells["answered"]) | np.isin(cells["status"], _CAME)
         counts["cycle"][who[heard]] = facts.cycle
         floats["seen_s"][who[heard]] = facts.started_s + cells["answered"][heard]
         floats["took_s"][who] = cells["answered"]
@@ -85,12 +87,18 @@ class Members:
         """What it is doing, if that is known."""
         return self._now[number][0] if number in self._now else None
 
-    def settle(self, number: int, status: int, reason: int, stamp: int) -> None:
-        """What came of it, before the cycle's record says the same."""
+    def settle(
+        self, number: int, status: int, reason: int, stamp: int, answered: int | None = None
+    ) -> None:
+        """What came of it, before the cycle's record says the same; `answered` in that cycle."""
         self._grow(number + 1)
         self._now.pop(number, None)
         self._counts["status"][number], self._counts["reason"][number] = status, reason
         self._counts["stamp"][number] = stamp
+        if answered is not None:
+            self._counts["cycle"][number] = answered
+            # The second is known with the record, which tells when the cycle began.
+            self._floats["seen_s"][number] = math.nan
 
     def tell(self, number: int, bytes_per_s: float) -> None:
         """How quick its link is, as it told itself."""

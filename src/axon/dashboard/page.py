@@ -20,8 +20,8 @@ from axon.dashboard.views import cycle_view, fixed_view, reasons_in, run_view, r
 from axon.dashboard.web import asset
 
 MODULES = (
-    "dom.js", "format.js", "theme.js", "source.js", "canvas.js", "chart.js", "table.js", "run.js",
-    "bars.js", "timeline.js", "overview.js", "sections.js", "main.js",
+    "dom.js", "format.js", "place.js", "theme.js", "source.js", "canvas.js", "chart.js", "table.js",
+    "run.js", "bars.js", "timeline.js", "overview.js", "sections.js", "main.js",
 )  # fmt: skip
 """Each after those that it imports from."""
 

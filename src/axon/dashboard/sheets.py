@@ -6,10 +6,12 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from axon.dashboard.comparison import compared
+from axon.dashboard.course import Course
 from axon.dashboard.feed import Feed
 from axon.report.figures import Figure, Panel, Point, Series, picture
 from axon.report.records import write_whole
@@ -25,7 +27,7 @@ def write_csv(feed: Feed, folder: Path) -> list[Path]:
     sheets = {
         "cycles.csv": _cycles(feed),
         "devices.csv": [
-            {"run": course.about.label, **course.device(number)}
+            _device(course, number)
             for course in feed.courses
             for number in range(len(course.members))
         ],
@@ -45,7 +47,9 @@ def write_png(feed: Feed, folder: Path) -> list[Path]:
     figures = {
         "accuracy.png": _figure(feed, "Accuracy", "learning", "accuracy"),
         "loss.png": _figure(feed, "Loss", "learning", "loss"),
-        "duration.png": _figure(feed, "Seconds per cycle", "timing", "duration"),
+        "duration.png": _with_deadlines(
+            feed, _figure(feed, "Seconds per cycle", "timing", "duration")
+        ),
     }
     written = []
     for name, figure in figures.items():
@@ -65,11 +69,31 @@ def _figure(feed: Feed, title: str, table: str, column: str) -> Figure | None:
     return Figure(title, tuple(panels)) if panels[0].series else None
 
 
+def _with_deadlines(feed: Feed, figure: Figure | None) -> Figure | None:
+    """The same with the deadlines, dashed; one that all runs have is drawn once."""
+    if figure is None:
+        return None
+    panels = []
+    for panel, across in zip(figure.panels, ("cycle", "ended"), strict=True):
+        found = [_series(feed, number, "timing", "deadline", across)
+                 for number in range(len(feed.courses))]  # fmt: skip
+        lines = [one for one in found if one.points]
+        if len({point.y for one in lines for point in one.points}) == 1:
+            longest = max(lines, key=lambda one: one.points[-1].x)
+            shown = [Series("deadline", longest.points, "dashed")]
+        else:
+            shown = [Series(f"deadline of {one.label}", one.points, "dashed") for one in lines]
+        panels.append(replace(panel, series=(*panel.series, *shown)))
+    return replace(figure, panels=tuple(panels))
+
+
 def _series(feed: Feed, number: int, table: str, column: str, across: str) -> Series:
     course = feed.courses[number]
     curves: Mapping[str, list[float]] = getattr(course.curves, table)()
     pairs = zip(curves[across], curves[column], strict=True)
-    points = tuple(Point(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y))
+    known = [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
+    # A cycle is a whole number, and so is every mark on an axis of them.
+    points = tuple(Point(int(x) if across == "cycle" else x, y) for x, y in known)
     # A dollar sign would be read as the beginning of a formula.
     return Series(course.about.label.replace("$", r"\$"), points, "line")
 
@@ -81,6 +105,19 @@ def _cycles(feed: Feed) -> list[dict[str, Any]]:
             row = course.curves.row(at)
             rows.append({"run": course.about.label, **{name: row[name] for name in _COLUMNS}})
     return rows
+
+
+def _device(course: Course, number: int) -> dict[str, Any]:
+    """One device, its name first; numbers without the noise of how they are kept."""
+    row = course.device(number)
+    told = {"device": row.pop("name"), "run": course.about.label, **row}
+    return {key: _tidied(key, value) for key, value in told.items()}
+
+
+def _tidied(key: str, value: Any) -> Any:
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    return float(f"{value:.6g}") if key.endswith("per_s") else round(value, 4)
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where runs come from: record files and stores, read once and then followed as they grow."""
+"""Where runs come from: record files, read once and then followed as they grow."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import time
 import tomllib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from platform import python_version
 from typing import Any, Protocol
 
+import msgspec
+
 from axon.dashboard.course import About, Course
 from axon.dashboard.facts import Line, line_of
-from axon.dashboard.feed import MOST_RUNS, Feed, Track
+from axon.dashboard.feed import MOST_RUNS, Feed
+from axon.dashboard.texts import visible
 from axon.errors import AxonError, ConfigurationError
-from axon.rounds.checkpoint import Store, open_store
 from axon.version import __version__
 
 RECORDS, CONFIGURATION, FAILED = "records.jsonl", "run.toml", "failed.json"
@@ -50,12 +52,16 @@ def record_files(places: Sequence[Path]) -> list[Path]:
             found += inside or ([own] if (place / CONFIGURATION).is_file() else [])
             if not found:
                 raise ConfigurationError(
-                    f"{place} has no {RECORDS} in it", hint="name what `axon train --out` was given"
+                    f"the folder {str(place)!r} has no {RECORDS} in it",
+                    hint="name what `axon train --out` was given",
                 )
         elif place.is_file():
             found.append(place)
         else:
-            raise ConfigurationError(f"there is no {place}")
+            raise ConfigurationError(
+                f"there is no file or folder {str(place)!r}",
+                hint="name a record file, or a folder that `axon train --out` was given",
+            )
     unique = list(dict.fromkeys(found))
     if len(unique) > MOST_RUNS:
         raise ConfigurationError(f"at most {MOST_RUNS} runs are shown at once, got {len(unique)}")
@@ -75,15 +81,28 @@ class RecordsFile:
         self._end = 0
 
     def poll(self) -> None:
-        """Read the lines that are whole by now."""
-        if self._path.is_file():
-            status = self._path.stat()
-            file = (status.st_dev, status.st_ino)
-            if file != self._file or status.st_size < self._end:
-                self._begin(file)
-            while self._read():
-                pass
-        self._stand()
+        """Read the lines that are whole by now; what cannot be read is how the run stands."""
+        try:
+            self.read()
+        except ConfigurationError as error:
+            self._track.stand("unreadable", str(error))
+
+    def read(self) -> None:
+        """The same; `ConfigurationError` where something else stands there."""
+        try:
+            if self._path.is_file():
+                status = self._path.stat()
+                file = (status.st_dev, status.st_ino)
+                if file != self._file or status.st_size < self._end:
+                    check_records(self._path)
+                    self._begin(file)
+                while self._read():
+                    pass
+            self._stand()
+        except FileNotFoundError:
+            return  # It is being replaced this very moment; the next look finds it.
+        except OSError as error:
+            raise unreadable(self._path, error) from error
 
     def record_at(self, at: int) -> Line | None:
         """A record that was read before."""
@@ -120,7 +139,10 @@ class RecordsFile:
             line = line_of(text)
         except ConfigurationError as error:
             number = len(self._offsets) + 1
-            raise ConfigurationError(f"{self._path}, line {number}: {error.message}") from error
+            raise ConfigurationError(
+                f"{self._path}, line {number}: {error.message}",
+                hint="rewrite the file from the run's store, or take the line out",
+            ) from error
         if not self._offsets:
             self._track.become(self._about(line.run))
         self._offsets.append(self._end)
@@ -142,51 +164,39 @@ class RecordsFile:
         elif not self._path.is_file():
             self._track.stand("waiting")
         else:
-            age_s = time.time() - self._path.stat().st_mtime
-            self._track.stand("stopped" if age_s > patience_s(course) else "running")
+            self._track.stand(growing(course, time.time() - self._path.stat().st_mtime))
 
 
-class RunsInStore:
-    """The runs that a store keeps, or one of them."""
+def check_records(path: Path) -> None:
+    """Refuse a file that holds no records: `ConfigurationError` for another program's."""
+    try:
+        with open(path, "rb") as file:
+            text = file.readline()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        if text:
+            line_of(text)
+    except ConfigurationError as error:
+        # The line that a writer is at, or was killed at, is a record that breaks off.
+        torn = text[:1] == b"{" and not isinstance(error.__cause__, msgspec.ValidationError)
+        if not torn or text.endswith(b"\n"):
+            raise ConfigurationError(
+                f"{path}, line 1: {error.message}",
+                hint=f"name a {RECORDS} that `axon train --out` has written",
+            ) from error
 
-    def __init__(self, feed: Feed, where: str, run: str | None = None) -> None:
-        self._feed = feed
-        self._where = where
-        self._run = run
-        self._tracks: dict[str, Track] = {}
-        self._grew_s: dict[str, float] = {}
 
-    def poll(self) -> None:
-        """Read the records that are new."""
-        with closing(open_store(self._where)) as store:
-            names = store.runs() if self._run is None else [self._run]
-            if self._run is not None and store.settings(self._run) is None:
-                raise ConfigurationError(
-                    f"{store.name} keeps no run {self._run!r}",
-                    hint=f"it keeps {', '.join(store.runs()[:20]) or 'none'}",
-                )
-            for name in names[:MOST_RUNS]:
-                self._follow(store, name)
+def unreadable(path: Path, error: OSError) -> ConfigurationError:
+    """What an operating system says of a file."""
+    return ConfigurationError(f"{path} cannot be read: {error.strerror or error}")
 
-    def _follow(self, store: Store, name: str) -> None:
-        settings = _settings_in(store, name)
-        track = self._tracks.get(name)
-        if track is None:
-            track = self._feed.open(about(settings, name=name, label=name, place=store.name))
-            self._tracks[name] = track
-        course, records = track.course, store.records(name)
-        if len(records) < len(course.curves):
-            track.begin_anew(course.about)
-        new = records[len(course.curves) :]
-        if new:
-            track.add(*new)
-            self._grew_s[name] = time.monotonic()
-        wanted = course.about.cycles
-        if wanted is not None and len(course.curves) >= wanted:
-            track.stand("finished")
-        else:
-            age_s = time.monotonic() - self._grew_s.setdefault(name, time.monotonic())
-            track.stand("stopped" if age_s > patience_s(course) else "running")
+
+def growing(course: Course, age_s: float) -> str:
+    """How a run stands that has not come to its end, so long after its last cycle."""
+    if age_s <= patience_s(course):
+        return "running"
+    return "length unknown" if course.about.cycles is None else "stopped"
 
 
 def patience_s(course: Course) -> float:
@@ -203,10 +213,19 @@ class Polled:
 
 
 @contextmanager
-def following(feed: Feed, sources: Sequence[Source], poll_s: float = POLL_S) -> Iterator[None]:
-    """Look at all sources on a thread of their own while the block lasts."""
+def following(
+    feed: Feed,
+    sources: Sequence[Source],
+    poll_s: float = POLL_S,
+    tell: Callable[[str], object] = lambda _: None,
+) -> Iterator[None]:
+    """Look at all sources on a thread of their own while the block lasts.
+
+    What is the matter with one is told once, and again when it is something else.
+    """
     stopped = threading.Event()
-    thread = threading.Thread(target=_follow, args=(feed, sources, poll_s, stopped), daemon=True)
+    arguments = (feed, sources, poll_s, tell, stopped)
+    thread = threading.Thread(target=_follow, args=arguments, daemon=True)
     thread.start()
     try:
         yield
@@ -215,15 +234,20 @@ def following(feed: Feed, sources: Sequence[Source], poll_s: float = POLL_S) -> 
         thread.join()
 
 
-def _follow(feed: Feed, sources: Sequence[Source], poll_s: float, stopped: threading.Event) -> None:
-    said: dict[int, str] = {}
+def _follow(
+    feed: Feed,
+    sources: Sequence[Source],
+    poll_s: float,
+    tell: Callable[[str], object],
+    stopped: threading.Event,
+) -> None:
     while not stopped.is_set():
         began_s = time.monotonic()
         for number, source in enumerate(sources):
-            problem = _looked(source)
-            if problem and said.get(number) != problem:
+            problem = visible(_looked(source))
+            if feed.suffer(number, problem) and problem:
                 feed.note("trouble", problem)
-            said[number] = problem
+                tell(problem)
         took_s = time.monotonic() - began_s
         stopped.wait(max(poll_s, took_s / MOST_OF_TIME))
 
@@ -241,9 +265,9 @@ def about(settings: dict[str, Any], *, name: str | None, label: str, place: str)
     """What is known of a run from its settings, of which there may be none."""
     cycles, seed = settings.get("cycles"), settings.get("seed")
     return About(
-        name=name or str(settings.get("name") or label),
-        label=label,
-        place=place,
+        name=visible(name or str(settings.get("name") or label)),
+        label=visible(label),
+        place=visible(place),
         cycles=cycles if isinstance(cycles, int) else None,
         seed=seed if isinstance(seed, int) else None,
         settings=settings,
@@ -257,17 +281,6 @@ def read_settings(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-
-
-def _settings_in(store: Store, name: str) -> dict[str, Any]:
-    """As `axon train` keeps them: TOML within JSON; those of others are shown as they are."""
-    saved = store.settings(name)
-    try:
-        told = json.loads(saved or "{}")
-        told = tomllib.loads(told) if isinstance(told, str) else told
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _why(failed: Path) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from axon.dashboard.comparison import compared
+from axon.dashboard.comparison import compared, left_out
 from axon.dashboard.course import Course
 from axon.dashboard.curves import POINTS
 from axon.dashboard.facts import STATUSES, spans
 from axon.dashboard.feed import Feed
+from axon.dashboard.texts import all_visible, visible
 from axon.version import __version__
 
 MOST_CYCLES = 60
@@ -29,7 +30,7 @@ Answer = dict[str, Any]
 
 
 def runs_view(feed: Feed) -> Answer:
-    """All runs in a few numbers each, their comparison, and the tasks."""
+    """All runs in a few numbers each, their comparison, the tasks, and what cannot be reached."""
     with feed.reading():
         summaries = [
             {"id": number, **course.summary()} for number, course in enumerate(feed.courses)
@@ -39,7 +40,9 @@ def runs_view(feed: Feed) -> Answer:
             "version": __version__,
             "runs": summaries,
             "comparison": compared(feed.courses),
-            "board": None if feed.board is None else asdict(feed.board),
+            "left_out": [{"run": run, "why": why} for run, why in left_out(feed.courses).items()],
+            "board": None if feed.board is None else all_visible(asdict(feed.board)),
+            "problems": [problem for problem in feed.problems.values() if problem],
         }
 
 
@@ -160,7 +163,7 @@ def _failures(course: Course, since: int) -> list[Answer]:
 
 
 def _told(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): _text(value) for name, value in settings.items()}
+    return {visible(str(name)): visible(_text(value)) for name, value in settings.items()}
 
 
 def _text(value: Any) -> str:

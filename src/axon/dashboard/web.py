@@ -66,6 +66,8 @@ class DashboardApp:
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         self._cancel = cancel
         self._token = secrets.token_urlsafe(16)
+        self._start = secrets.token_hex(8)
+        """Tells this server from another that was at the same address before."""
         self._streams = 0
         self.ending = False
         """Streams end by themselves once this is set."""
@@ -120,14 +122,17 @@ class DashboardApp:
     def _runs(self) -> dict[str, Any]:
         view = runs_view(self._feed)
         # A page without a token can see that it may not ask for changes.
-        return {**view, "token": self._token if self._cancel is not None else None}
+        token = self._token if self._cancel is not None else None
+        return {**view, "server": self._start, "token": token}
 
     def _stream(self, request: Request) -> Response:
         if self._streams >= MOST_STREAMS:
             return _text(503, f"{MOST_STREAMS} pages are open already")
         headers = {b"content-type": b"text/event-stream", **SECURITY}
-        since = request.headers.get(b"last-event-id", b"")
-        return Response(200, headers, stream=self._changes(int(since) if since.isdigit() else -1))
+        start, _, since = request.headers.get(b"last-event-id", b"").partition(b"-")
+        # A page that comes back from another server has seen nothing of this one.
+        seen = int(since) if start == self._start.encode() and since.isdigit() else -1
+        return Response(200, headers, stream=self._changes(seen))
 
     async def _changes(self, since: int) -> AsyncIterator[Buffer]:
         """All runs in a few numbers, now and whenever something has changed."""
@@ -140,7 +145,8 @@ class DashboardApp:
                 if self._feed.sequence != since:
                     view = self._runs()
                     since, waited_s = view["sequence"], 0.0
-                    yield b"id: %d\ndata: %b\n\n" % (since, msgspec.json.encode(view))
+                    place = f"{self._start}-{since}".encode()
+                    yield b"id: %b\ndata: %b\n\n" % (place, msgspec.json.encode(view))
                 elif waited_s >= PING_S:
                     waited_s = 0.0
                     yield b": still here\n\n"

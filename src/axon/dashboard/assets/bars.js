@@ -70,5 +70,5 @@ export function barLegend() {
     swatch.style.background = name === "missed"
       ? "repeating-linear-gradient(135deg, var(--bad) 0 2px, var(--bad-ground) 2px 5px)" : `var(--${name})`;
     return element("li", {}, swatch, { upload: "upload, where the device tells it" }[name] ?? name);
-  }), element("li", {}, "┊ deadline"));
+  }), element("li", {}, element("span", { class: "swatch upright" }), "deadline"));
 }

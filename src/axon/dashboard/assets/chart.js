@@ -1,7 +1,7 @@
 // Lines over cycles or seconds: drawn on a canvas, read with the pointer, the arrow keys or as a table.
 
 import { element, fill, fillRegion, plainTable, say } from "./dom.js";
-import { figures, known } from "./format.js";
+import { figures, isolated, known } from "./format.js";
 import { framed, prepared, ticks, whenResized } from "./canvas.js";
 import { colour, onTheme } from "./theme.js";
 
@@ -22,12 +22,13 @@ export class Chart {
     this.across = "cycle";
     this.at = null;
     this.canvas = element("canvas", { tabindex: 0, role: "img" });
+    this.heading = element("h3", {}, title);
     this.legend = element("ul", { class: "legend" });
     this.readout = element("output", { class: "readout" });
     this.table = element("details", {}, element("summary", {}, "As a table"));
     this.table.addEventListener("toggle", () => this.fillTable());
     fill(place, element("figure", {},
-      element("figcaption", {}, element("h3", {}, title), this.legend),
+      element("figcaption", {}, this.heading, this.legend),
       element("div", {}, this.canvas), this.readout, this.table));
     this.draw = framed(() => this.drawNow());
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
@@ -37,13 +38,18 @@ export class Chart {
     onTheme(this.draw);
   }
 
+  // Says of which run it is, where it shows one of several.
+  belongTo(label) {
+    say(this.heading, label ? `${this.title}, of ${isolated(label)}` : this.title);
+  }
+
   // A series is { label, colour, dashed, points: [[x, y], ...] } with a function for its colour.
   show(series, across) {
     this.series = series.filter((one) => one.points.length);
     this.across = across;
     fill(this.legend, ...this.series.map((one) => {
-      const swatch = element("span", { class: "swatch" });
-      swatch.style.background = one.colour();
+      const swatch = element("span", { class: one.dashed ? "swatch dashed" : "swatch" });
+      swatch.style[one.dashed ? "borderColor" : "background"] = one.colour();
       return element("li", {}, swatch, one.label);
     }));
     this.canvas.setAttribute("aria-label", this.described());
@@ -54,7 +60,7 @@ export class Chart {
   described() {
     const told = this.series.slice(0, 8).map((one) => {
       const last = one.points[one.points.length - 1];
-      return `${one.label} ends at ${this.shown(last[1])}`;
+      return `${isolated(one.label)} ends at ${this.shown(last[1])}`;
     });
     return `${this.title} by ${this.across}: ${told.join("; ") || "nothing yet"}`;
   }
@@ -173,7 +179,7 @@ export class Chart {
     this.at = place;
     const parts = place === null ? [] : this.series.flatMap((one) => {
       const found = one.points.find(([x]) => x === place);
-      return found && known(found[1]) ? [`${one.label} ${this.shown(found[1])}`] : [];
+      return found && known(found[1]) ? [`${isolated(one.label)} ${this.shown(found[1])}`] : [];
     });
     const where = this.across === "cycle" ? `Cycle ${figures(place, 6)}` : `${figures(place, 5)} s`;
     say(this.readout, place === null ? "" : `${where}: ${parts.join(" · ")}`);

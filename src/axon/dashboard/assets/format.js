@@ -41,6 +41,11 @@ export function rate(bytesPerSecond) {
   return known(bytesPerSecond) ? `${figures(bytesPerSecond / 1e6, 3)} MB/s` : NONE;
 }
 
+// A text that others wrote, for the middle of a line, whose order it cannot change.
+export function isolated(text) {
+  return /^[ -~]*$/.test(text) ? text : `\u2068${text}\u2069`;
+}
+
 // Compares names so that pi-2 stands before pi-10.
 const collator = new Intl.Collator("en", { numeric: true });
 

@@ -1,7 +1,8 @@
 // Puts the page together, and keeps it up to date.
 
 import { byId, element, fill, keepingFocus, say } from "./dom.js";
-import { figures, fraction, percent } from "./format.js";
+import { figures, fraction, isolated, percent } from "./format.js";
+import { keepChoices, readChoices } from "./place.js";
 import { Chart } from "./chart.js";
 import { Run } from "./run.js";
 import { Timeline } from "./timeline.js";
@@ -11,6 +12,8 @@ import { colour, onTheme, seriesColour, startTheme } from "./theme.js";
 import { openSource } from "./source.js";
 
 const MOST_SHOWN = 12;
+const OF_ONE_RUN = ["overview", "timeline", "devices", "failures", "log", "settings"];
+const OF_RUNS = ["learning", "deadline", ...OF_ONE_RUN.slice(1)];
 
 class Page {
   constructor(source, first) {
@@ -19,6 +22,7 @@ class Page {
     this.shown = new Set();
     this.met = 0;
     this.chosen = 0;
+    this.wanted = readChoices();
     this.across = "cycle";
     this.pulling = false;
     this.charts = {
@@ -46,8 +50,11 @@ class Page {
       element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent))));
     byId("run").addEventListener("change", (event) => {
       this.chosen = Number(event.target.value);
+      this.keep();
       this.pull();
     });
+    // Whoever goes to a section takes along what is chosen.
+    window.addEventListener("hashchange", () => this.keep());
     for (const [value, title] of [["cycle", "cycles"], ["time", "seconds"]]) {
       const radio = element("input", { type: "radio", name: "across", value });
       radio.checked = value === this.across;
@@ -61,12 +68,31 @@ class Page {
 
   // All runs in a few numbers have come; what is shown of them in full is asked for if it is new.
   hear(all) {
+    // Another server at the same address: nothing that is known here is true of it.
+    if (this.latest && this.latest.server !== all.server) {
+      location.reload();
+      return null;
+    }
     this.latest = all;
     // Runs may come while the page is open.
-    for (; this.met < all.runs.length; this.met += 1) {
-      if (this.shown.size < MOST_SHOWN) this.shown.add(all.runs[this.met].id);
-    }
-    this.pull();
+    for (; this.met < all.runs.length; this.met += 1) this.meet(all.runs[this.met]);
+    return this.pull();
+  }
+
+  meet({ id, label }) {
+    const { run, on, off } = this.wanted;
+    if (on.has(label) || (id < MOST_SHOWN && !off.has(label))) this.shown.add(id);
+    if (label === run) this.chosen = id;
+  }
+
+  keep() {
+    if (!this.latest) return;
+    const labels = (wanted) => this.latest.runs.filter(wanted).map((run) => run.label);
+    keepChoices({
+      run: this.chosen ? this.latest.runs[this.chosen].label : null,
+      on: labels((run) => run.id >= MOST_SHOWN && this.shown.has(run.id)),
+      off: labels((run) => run.id < MOST_SHOWN && !this.shown.has(run.id)),
+    });
   }
 
   async pull() {
@@ -106,9 +132,9 @@ class Page {
   drawTables() {
     this.drawChoice();
     showRuns(byId("runs"), this.latest.runs, this.shown, (id, on) => this.toggle(id, on));
-    showComparison(byId("comparison"), this.latest.comparison);
+    showComparison(byId("comparison"), this.latest);
     showBoard(this.latest.board, (task) => this.cancel(task));
-    byId("to-tasks").hidden = !this.latest.board;
+    this.arrangeSections();
     const run = this.runs.get(this.chosen);
     if (!run || !run.summary) return;
     showTiles(byId("tiles"), run.summary);
@@ -117,6 +143,27 @@ class Page {
     this.failures.show([...run.failures.values()]);
     showLog(byId("lines"), run.log);
     showSettings(byId("configured"), run);
+  }
+
+  // Hides what has nothing to show, and says of which run the rest is.
+  arrangeSections() {
+    const { runs, board, problems } = this.latest;
+    const hide = (id, hidden) => {
+      byId(id).hidden = byId(`to-${id}`).hidden = hidden;
+    };
+    for (const id of OF_RUNS) hide(id, !runs.length);
+    hide("overview", !runs.length && board !== null);
+    hide("tasks", board === null);
+    byId("none").hidden = runs.length > 0;
+    byId("problems").hidden = !problems.length;
+    say(byId("problems"), problems.map((problem) => `${problem}; asking again.`).join(" "));
+    const label = runs.length > 1 ? runs[this.chosen].label : "";
+    for (const id of OF_ONE_RUN) {
+      const heading = byId(`${id}-title`);
+      const of = heading.querySelector(".of") ?? heading.appendChild(element("bdi", { class: "of" }));
+      say(of, label ? ` of ${label}` : "");
+    }
+    this.charts.truancy.belongTo(label);
   }
 
   drawChoice() {
@@ -128,7 +175,7 @@ class Page {
         element("option", { value: run.id, selected: run.id === this.chosen }, run.label)));
     }
     const run = runs[this.chosen];
-    const title = run ? run.label : "no run yet";
+    const title = run ? run.label : this.latest.board ? "tasks" : "no run yet";
     say(byId("title"), title);
     const done = run && run.state === "running" ? ` · ${run.cycles} cycles` : "";
     document.title = `${title}${done} · Axon`;
@@ -147,9 +194,11 @@ class Page {
     const deadlines = several ? runs.filter((run) => run.id === this.chosen) : runs;
     this.charts.duration.show([
       ...runs.map((run) => this.line(run, "timing", "duration", several ? run.summary.label : "cycle")),
-      ...deadlines.map((run) => ({
-        ...this.line(run, "timing", "deadline", "deadline"), dashed: true, colour: () => colour("soft"),
-      })),
+      ...deadlines.map((run) => {
+        const label = several ? `deadline of ${isolated(run.summary.label)}` : "deadline";
+        const line = this.line(run, "timing", "deadline", label);
+        return { ...line, dashed: true, colour: () => colour("soft") };
+      }),
     ], this.across);
     const run = this.runs.get(this.chosen);
     const shares = run && run.summary ? [["late", "warn"], ["missing", "bad"], ["other", "soft"]] : [];
@@ -166,6 +215,7 @@ class Page {
   toggle(id, on) {
     if (on) this.shown.add(id);
     else this.shown.delete(id);
+    this.keep();
     this.pull();
   }
 
@@ -181,7 +231,7 @@ class Page {
   announce(turned) {
     if (!turned.length) return;
     const told = turned.slice(0, 3).map((device) =>
-      `${device.name} ${device.state}${device.reason ? `: ${device.reason}` : ""}`);
+      `${isolated(device.name)} ${device.state}${device.reason ? `: ${isolated(device.reason)}` : ""}`);
     const more = turned.length > 3 ? `, and ${turned.length - 3} more` : "";
     say(byId("announcer"), told.join("; ") + more);
   }
@@ -198,7 +248,10 @@ async function start() {
   const source = openSource();
   const first = await source.runs();
   const page = new Page(source, first);
-  page.hear(first);
+  await page.hear(first);
+  // A browser goes to a section by itself only where nothing else stands behind the #.
+  const { section } = readChoices();
+  if (section) byId(section)?.scrollIntoView();
   if (source.live) source.follow((all) => page.hear(all), (live) => page.connected(live));
   else say(byId("connection"), "Report");
 }

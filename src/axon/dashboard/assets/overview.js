@@ -1,13 +1,13 @@
 // What a person wants to know first: how the run stands, and how several of them compare.
 
 import { element, fill, fillRegion, plainTable } from "./dom.js";
-import { NONE, figures, fraction, percent, seconds, whole } from "./format.js";
+import { NONE, figures, fraction, isolated, percent, seconds, whole } from "./format.js";
 import { seriesColour } from "./theme.js";
 
 const WORDS = {
   used: "good", finished: "good", ready: "good", done: "good",
-  running: "busy", training: "busy", benchmarking: "busy",
-  late: "bad", failed: "bad", refused: "bad",
+  running: "busy", training: "busy", "at work": "busy", benchmarking: "busy",
+  late: "bad", failed: "bad", refused: "bad", unreadable: "bad",
   stopped: "warn", declined: "warn", cancelled: "warn",
 };
 
@@ -46,9 +46,15 @@ export function showRuns(place, runs, shown, toggle) {
   const titles = ["Run, and whether it is in the curves", "State", "Cycles", "Accuracy", "Seconds",
     "Deadline held"];
   const headings = titles.map((title, at) => ({ title, number: at > 1 }));
-  const rows = runs.map((run) => [choice(run, shown, toggle), stateOf(run.state), whole(run.cycles),
+  const rows = runs.map((run) => [choice(run, shown, toggle), standing(run), whole(run.cycles),
     fraction(run.accuracy), figures(run.clock_s), percent(run.held)]);
   fillRegion(place, "Runs", plainTable("Runs", headings, rows));
+}
+
+function standing(run) {
+  if (!run.reason) return stateOf(run.state);
+  return element("div", { class: "standing", title: run.reason },
+    stateOf(run.state), element("small", {}, run.reason));
 }
 
 function choice(run, shown, toggle) {
@@ -64,8 +70,19 @@ function choice(run, shown, toggle) {
   return element("label", { class: "choice" }, box, swatch, run.label);
 }
 
-export function showComparison(place, groups) {
-  if (!groups.length) return;
+// Groups of runs, and who is in none of them.
+export function showComparison(place, { comparison: groups, left_out: absent, runs }) {
+  if (runs.length < 2) return;
+  const told = absent.map(({ run, why }) => `${isolated(runs[run].label)} (${isolated(why)})`);
+  const left = told.length
+    ? element("p", { class: "quiet" }, `Left out: ${told.join(", ")}.`) : null;
+  fillRegion(place, "Comparison", element("h3", {}, "Compared"), ...comparedGroups(groups), left);
+}
+
+function comparedGroups(groups) {
+  if (!groups.length) {
+    return [element("p", { class: "quiet" }, "Fewer than two runs have come to their end.")];
+  }
   const measures = Object.keys(groups[0].measures);
   const headings = ["scheme", "runs", ...measures]
     .map((title, at) => ({ title: capital(title), number: at > 0 }));
@@ -75,8 +92,7 @@ export function showComparison(place, groups) {
   const note = single
     ? "One run each: several seeds of the same settings would give 95 % intervals."
     : "Means over seeds, with Student's 95 % intervals.";
-  fillRegion(place, "Comparison", element("h3", {}, "Compared"), element("p", { class: "quiet" }, note),
-    plainTable("Comparison", headings, rows));
+  return [element("p", { class: "quiet" }, note), plainTable("Comparison", headings, rows)];
 }
 
 function capital(text) {

@@ -1,11 +1,9 @@
 // Devices, failures, tasks, log and settings: what is read as tables.
 
 import { byId, element, fill, fillRegion, plainTable, say } from "./dom.js";
-import { NONE, figures, fraction, natural, percent, rate, seconds, whole } from "./format.js";
+import { NONE, figures, fraction, isolated, natural, percent, rate, seconds, whole } from "./format.js";
 import { stateOf } from "./overview.js";
 import { VirtualTable } from "./table.js";
-
-const orNull = (value) => (value === null || Number.isNaN(value) ? null : value);
 
 const number = (title, key, show) => ({ title, key, show, number: true });
 // What a narrow screen leaves out.
@@ -22,7 +20,7 @@ export function deviceTable(place) {
     columns: [
       { title: "Device", key: "name", show: (row) => row.name },
       { title: "State", key: "state", show: (row) => stateOf(row.state, stateText(row)) },
-      { ...less("Last seen", "seen_s", seen), value: (row) => orNull(row.seen_s) },
+      { ...less("Last seen", "seen_s", seen), value: (row) => row.cycle || null },
       number("Samples/s", "samples_per_s", (row) => figures(row.samples_per_s)),
       less("Download", "download_s", (row) => seconds(row.download_s)),
       less("Upload", "upload_s", (row) => seconds(row.upload_s)),
@@ -31,7 +29,7 @@ export function deviceTable(place) {
       less("Done", "shards", done),
       number("Used", "used", (row) => `${row.used}/${row.cycles}`),
       { ...number("Missed", "missed", (row) => `${wrongs(row)}`), value: wrongs },
-      { title: "Reason", key: "reason", secondary: true, show: (row) => row.reason },
+      { title: "Reason", key: "reason", secondary: true, rest: true, show: (row) => row.reason },
     ],
   });
 }
@@ -41,7 +39,9 @@ function stateText(row) {
 }
 
 function seen(row) {
-  return row.seen_s === null ? NONE : `cycle ${row.cycle} · ${seconds(row.seen_s)}`;
+  if (!row.cycle) return NONE;
+  // When in the run is known once the cycle is recorded.
+  return row.seen_s === null ? `cycle ${row.cycle}` : `cycle ${row.cycle} · ${seconds(row.seen_s)}`;
 }
 
 function done(row) {
@@ -52,7 +52,7 @@ function done(row) {
 export function failureTable(place) {
   return new VirtualTable(place, {
     caption: "Failures",
-    words: { one: "kind of failure", many: "kinds of failure", none: "Nothing has gone wrong." },
+    words: { one: "kind of failure", many: "kinds of failure", none: "No device was late, failed or was refused." },
     filter: (row) => `${row.device} ${row.status} ${row.reason}`,
     sort: { key: "last", down: true },
     columns: [
@@ -61,7 +61,7 @@ export function failureTable(place) {
       number("Times", "count", (row) => whole(row.count)),
       less("First cycle", "first", (row) => whole(row.first)),
       number("Last cycle", "last", (row) => whole(row.last)),
-      { title: "Reason", key: "reason", show: (row) => row.reason || NONE },
+      { title: "Reason", key: "reason", rest: true, show: (row) => row.reason || NONE },
     ],
   });
 }
@@ -71,30 +71,33 @@ const READ_ONLY = "Read-only: tasks can be cancelled from a page that was starte
 export function showBoard(board, cancel) {
   byId("tasks").hidden = !board;
   if (!board) return;
-  const headings = ["Task", "State", "Cycle", "Accuracy", "Learners, shards × price", "May cost now",
-    "Spent", "Reason"];
-  const rows = board.tasks.map((task) => [
-    task.name, stateOf(task.state), `${task.cycle}/${task.cycles}`, fraction(task.accuracy), learners(task),
-    task.reserved ?? NONE, task.spent, task.reason || NONE,
-  ]);
-  if (board.may_cancel) {
-    headings.push("");
-    board.tasks.forEach((task, at) => rows[at].push(cancelButton(task, cancel)));
-  }
-  const numbers = new Set([2, 3, 5, 6]);
-  const told = headings.map((title, at) => ({ title, number: numbers.has(at) }));
+  const priced = board.tasks.some((task) => Object.keys(task.prices).length);
+  const reserved = board.tasks.some((task) => task.reserved !== null);
+  const columns = [
+    { title: "Task", show: (task) => task.name },
+    { title: "State", show: (task) => stateOf(task.state) },
+    { title: "Cycle", number: true, show: (task) => `${task.cycle}/${task.cycles}` },
+    { title: "Accuracy", number: true, show: (task) => fraction(task.accuracy) },
+    { title: priced ? "Learners, shards × price" : "Learners, shards", show: learners },
+    reserved && { title: "May cost now", number: true, show: (task) => task.reserved ?? NONE },
+    { title: "Spent", number: true, show: (task) => task.spent },
+    { title: "Reason", show: (task) => task.reason || NONE },
+    board.may_cancel && { title: "", show: (task) => cancelButton(task, cancel) },
+  ].filter(Boolean);
+  const rows = board.tasks.map((task) => columns.map((column) => column.show(task)));
   const budget = board.budget === null ? "" : `; a cycle of all tasks may cost ${board.budget}`;
   const sitting = Object.entries(board.sitting).sort(([one], [other]) => natural(one, other));
   fillRegion(byId("board"), "Tasks",
     element("p", { class: "quiet" }, `Spent ${board.spent} in all${budget}. From ${board.place}.`),
-    plainTable("Tasks", told, rows),
-    ...sitting.map(([name, why]) => element("p", { class: "quiet" }, `${name} sits out: ${why}`)),
+    plainTable("Tasks", columns, rows),
+    ...sitting.map(([name, why]) =>
+      element("p", { class: "quiet" }, `${isolated(name)} sits out: ${isolated(why)}`)),
     board.may_cancel ? null : element("p", { class: "quiet" }, READ_ONLY));
 }
 
 function learners(task) {
   const parts = Object.entries(task.learners).sort(([one], [other]) => natural(one, other))
-    .map(([name, shards]) => `${name}: ${shards}${task.prices[name] ? ` × ${task.prices[name]}` : ""}`);
+    .map(([name, shards]) => `${isolated(name)}: ${shards}${task.prices[name] ? ` × ${task.prices[name]}` : ""}`);
   return parts.join(", ") || NONE;
 }
 

@@ -8,9 +8,10 @@ const ROW = 38;
 const SPARE = 6;
 
 export class VirtualTable {
-  // A column is { title, key, show, number, secondary, value }: `show` gives a node or a text,
-  // `value` what is sorted by. `wrong` tells of a row whether something is wrong with it, `filter` the
-  // text that is searched; `words` are what one row, several and none are called.
+  // A column is { title, key, show, number, secondary, rest, value }: `show` gives a node or a
+  // text, `value` what is sorted by; `rest` has the room that the others leave. `wrong` tells of a
+  // row whether something is wrong with it, `filter` the text that is searched; `words` are what one
+  // row, several and none are called.
   constructor(place, { caption, columns, wrong = () => false, filter, sort, words }) {
     Object.assign(this, { columns, wrong, filter, sort, words });
     this.rows = [];
@@ -103,7 +104,7 @@ export class VirtualTable {
 }
 
 function classes(column) {
-  const found = ["number", "secondary"].filter((name) => column[name]);
+  const found = ["number", "secondary", "rest"].filter((name) => column[name]);
   return found.length ? found.join(" ") : null;
 }
 

@@ -2,7 +2,7 @@
 
 import { element, fill, fillRegion, plainTable, say } from "./dom.js";
 import { clipped, framed, prepared, whenResized } from "./canvas.js";
-import { natural, seconds, whole } from "./format.js";
+import { isolated, natural, seconds, whole } from "./format.js";
 import { colour, onTheme } from "./theme.js";
 import { BAR_ROW, PARTS, barLegend, drawCell, partsOf } from "./bars.js";
 
@@ -204,7 +204,7 @@ export class Timeline {
       : this.devices.findIndex((_, at) => y >= this.top(at) && y < this.top(at) + BAR_ROW);
     const column = this.columns.find((one) => x >= one.left && x <= one.left + one.wide);
     const cell = row >= 0 && column ? column.cells.get(this.devices[row].id) : null;
-    say(this.readout, cell ? `${this.devices[row].name}, ${this.told(cell, column.cycle)}` : "");
+    say(this.readout, cell ? `${isolated(this.devices[row].name)}, ${this.told(cell, column.cycle)}` : "");
   }
 
   told(cell, cycle) {
@@ -212,7 +212,7 @@ export class Timeline {
     const parts = this.parts(cell, cycle).map(([name, from, to]) => `${name} ${seconds(to - from)}`);
     const plan = planned >= 0 ? `${whole(shards)} of ${whole(planned)} shards` : `${whole(shards)} shards`;
     const why = this.answer.reasons[reason];
-    return [`cycle ${cycle.cycle}: ${this.statuses[status]}`, why, plan, ...parts,
+    return [`cycle ${cycle.cycle}: ${this.statuses[status]}`, why && isolated(why), plan, ...parts,
       answered === null ? "no answer" : `answered after ${seconds(answered)}`].filter(Boolean).join(" · ");
   }
 
