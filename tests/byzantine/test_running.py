@@ -16,7 +16,7 @@ from axon.attacks import Random
 from axon.byzantine.board import MODEL
 from axon.byzantine.running import serving, train
 from axon.byzantine.wire import RemoteBoard
-from axon.errors import ConfigurationError, Unauthorised
+from axon.errors import ConfigurationError, RemoteError, Unauthorised
 from axon.rounds.remote import Hosting
 from axon.rpc.security.keys import Key
 from axon.topology import decentralised, replicated_servers, single_server
@@ -50,6 +50,10 @@ def test_a_cluster_over_http_with_a_key() -> None:
             stranger = RemoteBoard(addresses["server-0"], client.access(), chosen.size)
             with pytest.raises(Unauthorised):
                 await stranger.read(MODEL, 9)
+            peer = RemoteBoard(addresses["server-0"], hosting.access, chosen.size)
+            with pytest.raises(RemoteError, match="only model") as refused:
+                await peer.read("secrets", 9)
+            assert refused.value.remote_traceback == "", "it may lie, and is told no more"
             with pytest.raises(ConfigurationError, match="worker-0 is no server"):
                 await train(nodes["worker-0"])
 

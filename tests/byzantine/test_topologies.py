@@ -202,6 +202,14 @@ def test_a_server_that_was_away_catches_up(away_s: float) -> None:
     assert away.accuracy == pytest.approx(other.accuracy, abs=0.05)
 
 
+def test_a_vector_may_take_as_long_over_a_slow_link_as_the_cluster_waits() -> None:
+    world = World(links={"worker-2": Link(up_bytes_per_s=20.0)})
+    topology = single_server(3, faulty=0, synchronous=True)
+    outcome = run(cluster(topology, Mean(), steps=2, patience_s=1000.0), world)
+    assert not failures(outcome)
+    assert all(record.gradients_s > 100.0 for record in outcome.servers["server"].records)
+
+
 def test_the_next_server_takes_over_from_a_primary_that_crashed() -> None:
     topology = crash_tolerant(3, 4, faulty_servers=1)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,7 +21,14 @@ from axon.byzantine.wire import (
     RemoteBoard,
     serving_limits,
 )
-from axon.errors import AxonError, NotFound, Overloaded, RemoteError, TooLarge
+from axon.errors import (
+    AxonError,
+    NotFound,
+    Overloaded,
+    ProtocolError,
+    RemoteError,
+    TooLarge,
+)
 from axon.rpc.address import Address
 from axon.rpc.calling.options import CallOptions
 from axon.rpc.calling.stubs import GenericStub, RemoteFunction
@@ -31,6 +40,17 @@ from axon.worker import Worker
 from tests.byzantine.worlds import answering, vector
 
 MOST = 8
+
+
+@dataclass
+class Trap:
+    """A class that is loaded here, of which nobody ever asked for an instance."""
+
+    built: ClassVar[int] = 0
+    value: int = 0
+
+    def __post_init__(self) -> None:
+        Trap.built += 1
 
 
 @asynccontextmanager
@@ -47,6 +67,7 @@ async def offered(node: Readable, *callers: str) -> AsyncIterator[Mapping[str, R
                 transport=Fair(network.transport("node"), MOST),
                 limits=serving_limits(3),
                 grace_s=0.0,
+                tracebacks=False,
             )
         )
         yield {
@@ -68,8 +89,9 @@ def test_vectors_and_their_absence_travel() -> None:
             assert isinstance(read, np.ndarray)
             assert (read.dtype, read.tolist()) == (np.float32, [1, 2])
             assert await ways["a"].read(MODEL, 99) == Absent("early", 99, 0)
-            with pytest.raises(RemoteError, match="only model"):
+            with pytest.raises(RemoteError, match="only model") as refused:
                 await ways["a"].read("secrets", 0)
+            assert refused.value.remote_traceback == "", "a stranger is told no more"
 
     virtual.run(main())
 
@@ -93,6 +115,18 @@ def test_a_flood_of_one_caller_keeps_nobody_else_out() -> None:
             await asyncio.gather(*flood, return_exceptions=True)
             # Those called off have left their places.
             assert isinstance(await ways["flood"].read(MODEL, 0), np.ndarray)
+
+    virtual.run(main())
+
+
+def test_a_liar_does_not_choose_what_is_built() -> None:
+    async def main() -> None:
+        lie = Trap(3)
+        async with offered(answering([lie]), "a") as ways:
+            built = Trap.built
+            with pytest.raises(ProtocolError, match=r"class .*Trap is not known"):
+                await ways["a"].read(MODEL, 0)
+            assert Trap.built == built
 
     virtual.run(main())
 

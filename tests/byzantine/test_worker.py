@@ -15,7 +15,7 @@ from axon.byzantine.gradients import batch, gradient
 from axon.byzantine.quorum import Terms
 from axon.byzantine.sources import FromOne, FromPrimary, FromQuorum, Own, Source
 from axon.byzantine.worker import Worker
-from axon.errors import ConfigurationError, ConnectFailed, QuorumNotReached
+from axon.errors import ConfigurationError, ConnectFailed, Overloaded, QuorumNotReached
 from axon.learning.nets import initial
 from axon.seeds import derive
 from axon.testbed import virtual
@@ -212,6 +212,35 @@ def test_a_primary_that_fails_is_left_for_good() -> None:
         servers["c"] = answering(ConnectFailed("crashed as well"))
         with pytest.raises(QuorumNotReached, match="crashed as well"):
             await FromPrimary(servers, TERMS).model(2)
+
+    virtual.run(main())
+
+
+@pytest.mark.parametrize("step", [55, 10**6, 7], ids=["soon", "never", "gone"])
+def test_a_primary_that_lives_and_has_no_such_model_is_not_left(step: int) -> None:
+    async def main() -> None:
+        boards = {name: Board() for name in "ab"}
+        for board in boards.values():
+            board.post(MODEL, 50, vector(50, 50))
+        source = FromPrimary(boards, TERMS)
+        with pytest.raises(QuorumNotReached):
+            await source.model(step)
+        assert source.primary == "a"
+        assert (await source.model(50)).tolist() == [50, 50]
+
+    virtual.run(main())
+
+
+def test_what_a_primary_that_lives_has_not_comes_from_another_for_once() -> None:
+    async def main() -> None:
+        early = Absent("early", 7, 3)
+        source = FromPrimary({"a": answering(early), "b": answering(vector(2, 2))}, TERMS)
+        assert (await source.model(7)).tolist() == [2, 2]
+        assert source.primary == "a"
+        busy = {"a": answering(Overloaded("too many")), "b": answering(vector(2, 2))}
+        source = FromPrimary(busy, TERMS)
+        assert (await source.model(7)).tolist() == [2, 2]
+        assert source.primary == "a"
 
     virtual.run(main())
 

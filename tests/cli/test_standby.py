@@ -49,9 +49,56 @@ def test_a_standby_waits_until_the_run_has_begun(
             begin(tmp_path / "runs.db")
 
     monkeypatch.setattr(time, "sleep", sleep)
+    open_store(tmp_path / "runs.db").close()
     ended = shell("standby", tmp_path / "runs.db")
     assert (ended.code, ended.err) == (0, "axon: waiting for run run to begin\n")
     assert len(looks) == 3
+
+
+def test_of_several_runs_one_must_be_named(shell: Shell, tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        store.begin("one", "{}")
+        store.begin("two", "{}")
+    ended = shell("standby", tmp_path / "runs.db")
+    assert ended.code == 2
+    assert "keeps 2 runs (say which: one, two)" in ended.err
+
+
+def test_a_run_that_a_store_of_others_does_not_know_is_refused(
+    shell: Shell, tmp_path: Path
+) -> None:
+    with closing(open_store(tmp_path / "runs.db")) as store:
+        for number in range(10):
+            store.begin(f"run-{number}", "{}")
+    ended = shell("standby", tmp_path / "runs.db", "nope")
+    assert ended.code == 2
+    assert "runs.db keeps no run 'nope' (it keeps run-0, run-1, run-2" in ended.err
+    assert ended.err.endswith("run-7 and 2 more)\n")
+
+
+@pytest.mark.parametrize("place", ["{}", "sqlite:///{}"])
+def test_a_store_that_is_not_there_is_refused_and_not_made(
+    shell: Shell, tmp_path: Path, place: str
+) -> None:
+    path = tmp_path / "nosuch.sqlite"
+    ended = shell("standby", place.format(path))
+    assert ended.code == 2
+    assert f"there is no store at '{path}'" in ended.err
+    assert not path.exists()
+
+
+def test_bytes_that_are_no_text_are_no_address(shell: Shell) -> None:
+    ended = shell("standby", "postgresql://\udcff")
+    assert ended.code == 2
+    assert "cannot be the address of a store" in ended.err
+
+
+@pytest.mark.parametrize("name", ["\udcff", "", "a/b"])
+def test_a_name_that_no_run_can_have_is_refused(shell: Shell, tmp_path: Path, name: str) -> None:
+    open_store(tmp_path / "runs.db").close()
+    ended = shell("standby", tmp_path / "runs.db", name)
+    assert ended.code == 2
+    assert "name must be 1 to" in ended.err
 
 
 def test_a_simulated_run_cannot_be_stood_by(shell: Shell, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from axon.errors import ConfigurationError
-from axon.learning.service import MOST_RUNS, LearnerService
+from axon.learning.service import FORGOTTEN_S, MOST_RUNS, MOST_TAKEOVERS, LearnerService
 from axon.values import Update
 from tests.learning.served import FakeLearner, begun, call, order_of, play, reason_of
 
@@ -82,6 +82,48 @@ def test_leaders_of_a_few_runs_are_remembered_those_heard_of_last() -> None:
         for run, served in (("run-0", False), ("run-2", False), ("run-1", True)):
             answer = await service.train(order_of(2, run=run, epoch=1))
             assert isinstance(answer, Update) is served
+
+    play(scene)
+
+
+@pytest.mark.parametrize("seen", [0, 3])
+def test_an_epoch_that_no_run_can_have_reached_changes_nothing(seen: int) -> None:
+    async def scene(service: LearnerService, learner: FakeLearner) -> None:
+        learner.release.set()
+        if seen:
+            await service.train(order_of(1, epoch=seen))
+        for lie in (2**63, seen + MOST_TAKEOVERS + 1):
+            reason = reason_of(await service.train(order_of(1, epoch=lie)))
+            assert reason == f"epoch {lie} is too far above epoch {seen} to be believed"
+        assert isinstance(await service.train(order_of(1, epoch=seen + 1)), Update)
+        # As when a learner joins a run after many takeovers.
+        assert isinstance(await service.train(order_of(2, epoch=seen + 20_000)), Update)
+
+    play(scene)
+
+
+def test_whoever_lied_about_an_epoch_is_forgotten_though_the_leader_goes_on_asking() -> None:
+    async def scene(service: LearnerService, learner: FakeLearner) -> None:
+        learner.release.set()
+        await service.train(order_of(1, epoch=MOST_TAKEOVERS))
+        for _ in range(9):
+            await asyncio.sleep(FORGOTTEN_S / 10)
+            assert "leads run run" in reason_of(await service.train(order_of(1, epoch=2)))
+        await asyncio.sleep(FORGOTTEN_S / 10)
+        assert isinstance(await service.train(order_of(1, epoch=2)), Update)
+        assert reason_of(await service.train(order_of(1, epoch=1))) == REPLACED
+
+    play(scene)
+
+
+def test_an_order_that_takes_long_is_no_silence() -> None:
+    async def scene(service: LearnerService, learner: FakeLearner) -> None:
+        newer = call(service, order_of(1, epoch=2))
+        await asyncio.sleep(2 * FORGOTTEN_S)
+        assert reason_of(await service.train(order_of(1, epoch=1))) == REPLACED
+        learner.release.set()
+        assert isinstance(await newer, Update)
+        assert reason_of(await service.train(order_of(1, epoch=1))) == REPLACED
 
     play(scene)
 

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from axon.errors import ConfigurationError, RunExists, Superseded
+from axon.errors import ConfigurationError, RunExists, StoreSilent, Superseded
 from axon.recipes import runner
 from axon.recipes.runner import MODEL, RECORDS, Keeping, begun_as, run_recipe
 from axon.recipes.settings import Recipe
 from axon.report.records import read
 from axon.rounds.checkpoint import open_store
-from axon.rounds.events import CycleEnded, Event
+from axon.rounds.events import CycleEnded, Event, StandsBy, StoreLost, TookOver
+from axon.rounds.sqlite import SqliteStore
 from axon.rounds.standby import Candidacy
 from axon.testbed import virtual
+from axon.values import RoundRecord
 from tests.rounds.worlds import FakeFleet, good
 
 RECIPE = Recipe(
@@ -73,6 +75,31 @@ def test_a_standby_goes_on_where_the_primary_was_killed(tmp_path: Path) -> None:
     assert again.records == outcome.records == read(tmp_path / "one" / RECORDS)
     models = [(tmp_path / name / MODEL).read_bytes() for name in ("one", "two")]
     assert models[0] == models[1]
+
+
+def test_a_store_that_is_silent_at_the_takeover_and_at_the_end_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Killed):
+        run_recipe(RECIPE, kept(tmp_path, "one", PRIMARY, resume=False), listen=kill_after(2))
+    found, events = SqliteStore.records, list[Event]()
+    silent = {2: 2, 4: 2}
+
+    def records(store: SqliteStore, run: str) -> list[RoundRecord]:
+        answer = found(store, run)
+        # Not before it is stood by: what cannot be opened cannot be taken up either.
+        if any(isinstance(event, StandsBy) for event in events) and silent.get(len(answer), 0):
+            silent[len(answer)] -= 1
+            raise StoreSilent("no answer")
+        return answer
+
+    monkeypatch.setattr(SqliteStore, "records", records)
+    outcome = run_recipe(RECIPE, kept(tmp_path, "two", SECOND), listen=events.append)
+    assert silent == {2: 0, 4: 0}
+    assert [record.cycle for record in outcome.records] == [1, 2, 3, 4]
+    assert read(tmp_path / "two" / RECORDS) == outcome.records
+    told = [type(event) for event in events if isinstance(event, StandsBy | StoreLost | TookOver)]
+    assert told == [StandsBy, StoreLost, TookOver, StoreLost]
 
 
 def test_a_standby_changes_no_settings(tmp_path: Path) -> None:

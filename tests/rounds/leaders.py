@@ -96,7 +96,14 @@ class HeldFleet(FakeFleet):
 class Actor:
     """One orchestrator as the world treats it."""
 
-    def __init__(self, name: str, scene: Scene, *, eager: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        scene: Scene,
+        *,
+        eager: bool = False,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
         self.name = name
         self.line = Line(scene.store, scene.ledger)
         self.fleet = HeldFleet(a=scene.learner, b=scene.learner)
@@ -108,6 +115,7 @@ class Actor:
             store=self.line,
             candidacy=Candidacy(holder=name, heartbeat_s=HEARTBEAT_S, eager=eager),
             listen=self._hear,
+            prepare=prepare,
         )
         self.standby = standby
         self.task = asyncio.create_task(standby.run(), name=name)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -108,10 +109,11 @@ def test_a_writer_that_does_not_let_go_is_named(tmp_path: Path) -> None:
         store.begin("run", "{}")
 
 
-def advance_for_ever(path: Path) -> None:
+def advance_for_ever(path: Path, told: Connection) -> None:
     store = SqliteStore(path)
     for cycle in count(len(store.records("run")) + 1):
         store.save(*made(cycle, size=50_000))
+        told.send(cycle)
 
 
 @pytest.mark.system
@@ -121,11 +123,17 @@ def test_a_run_survives_being_killed_thirty_times(tmp_path: Path) -> None:
         store.begin("run", "{}")
     reached = []
     for _ in range(30):
-        child = FORKS.Process(target=advance_for_ever, args=(path,))
+        hears, tells = FORKS.Pipe(duplex=False)
+        child = FORKS.Process(target=advance_for_ever, args=(path, tells))
         child.start()
-        time.sleep(random.uniform(0.0, 0.15))
+        tells.close()
+        # By its cycles and not by the clock alone: a busy machine may take long to start it.
+        for _ in range(int(random.integers(0, 4))):
+            hears.recv()
+        time.sleep(random.uniform(0.0, 0.02))
         child.kill()
         child.join()
+        hears.close()
         with closing(SqliteStore(path)) as store:
             records, latest = store.records("run"), store.latest("run")
         reached.append(len(records))

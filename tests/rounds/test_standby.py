@@ -9,13 +9,22 @@ from itertools import count
 
 import pytest
 
-from axon.errors import AxonError, ConfigurationError, QuorumNotReached, Superseded
+from axon.errors import (
+    AxonError,
+    ConfigurationError,
+    QuorumNotReached,
+    StoreSilent,
+    Superseded,
+)
 from axon.learning.nets import initial
-from axon.rounds.events import CycleBegan, StoreLost, TookOver
+from axon.rounds.events import CycleBegan, StandsBy, StoreLost, TookOver
+from axon.rounds.leadership import Leadership
+from axon.rounds.lease import AGAIN
 from axon.rounds.orchestrator import Orchestrator
-from axon.rounds.standby import Candidacy, own_name
+from axon.rounds.standby import UNLED, Candidacy, own_name
 from axon.testbed import virtual
 from tests.rounds.leaders import HEARTBEAT_S, STEP, Actor, Scene
+from tests.rounds.stores import made
 from tests.rounds.worlds import DATASET, SPEC, FakeFleet, good
 
 
@@ -66,13 +75,58 @@ def test_a_standby_that_comes_first_waits_for_the_first_sign_of_a_leader() -> No
     async def main() -> None:
         scene = Scene(cycles=2)
         early = Actor("early", scene)
-        await asyncio.sleep(100 * HEARTBEAT_S)
-        assert not early.task.done()
+        await asyncio.sleep((UNLED - 1) * HEARTBEAT_S)
+        told = [event for _, _, event in scene.ledger.events]
+        assert told == [StandsBy(Leadership())], "that nobody leads is said at once"
         first = Actor("first", scene, eager=True)
         await asyncio.gather(early.task, first.task)
+        assert scene.ledger.when(TookOver, "early") == []
         assert {epoch for epoch, _ in scene.ledger.saved} == {1}
 
     virtual.run(main())
+
+
+def test_a_run_whose_first_leader_died_before_it_led_is_led_all_the_same() -> None:
+    async def main() -> None:
+        scene = Scene(cycles=2)
+        others = [Actor(f"other-{number}", scene) for number in range(3)]
+        await asyncio.gather(*(actor.task for actor in others))
+        (led_s,) = (at_s for each in others for at_s in scene.ledger.when(TookOver, each.name))
+        assert UNLED <= led_s / HEARTBEAT_S < UNLED + 1
+        scene.check()
+
+    virtual.run(main())
+
+
+def test_a_run_that_goes_on_without_a_leader_is_left_alone() -> None:
+    async def main() -> None:
+        scene = Scene(cycles=2)
+        scene.store.save(*made(1))
+        early = Actor("early", scene)
+        await asyncio.sleep(10 * UNLED * HEARTBEAT_S)
+        assert scene.ledger.when(TookOver, "early") == []
+        early.kill()
+
+    virtual.run(main())
+
+
+def test_what_is_prepared_before_leading_outlasts_a_silent_store() -> None:
+    scene, tries = Scene(cycles=2), list[float]()
+
+    def prepare() -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) < 4:
+            raise StoreSilent("no answer")
+
+    async def main() -> None:
+        first = Actor("first", scene, eager=True, prepare=prepare)
+        assert len(await first.task) == 2
+        (led_s,) = scene.ledger.when(TookOver, "first")
+        assert led_s == tries[-1] == pytest.approx(3 * AGAIN * HEARTBEAT_S)
+        assert scene.ledger.when(StoreLost, "first")[0] == tries[0]
+
+    virtual.run(main())
+    scene.check()
 
 
 def test_who_comes_to_a_run_that_is_over_gets_its_records() -> None:

@@ -147,9 +147,9 @@ def odd_one(which: str) -> BaseException:
     return error
 
 
-def in_world(main: Any) -> None:
+def in_world(main: Any, **options: Any) -> None:
     async def go() -> None:
-        async with serving(make_worker(), "http") as world:
+        async with serving(make_worker(), "http", **options) as world:
             await main(world)
 
     run(go)
@@ -374,6 +374,19 @@ def test_the_traceback_is_shown_to_whoever_does_not_catch(
     shown = capsys.readouterr().err
     assert "Remote traceback:" in shown
     assert "in inline" in shown
+
+
+def test_a_worker_may_keep_to_itself_where_it_failed() -> None:
+    async def main(world: World) -> None:
+        stub = await world.stub()
+        items = aiter(stub.async_items("ValueError"))
+        await anext(items)
+        for call in (stub.inline("ValueError"), stub.thread("ValueError"), anext(items)):
+            error = await caught(call)
+            assert isinstance(error, RemoteError)
+            assert (error.message, error.remote_traceback) == ("said so", "")
+
+    in_world(main, tracebacks=False)
 
 
 def test_a_web_page_is_not_shown_as_the_words_of_a_worker() -> None:

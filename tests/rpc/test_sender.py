@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 
 import pytest
 
@@ -170,3 +171,19 @@ def test_a_profile_whose_name_is_no_text_is_no_workers(name: object) -> None:
 
     with pytest.raises(ProtocolError, match="does not answer like an Axon worker"):
         virtual.run(main())
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """Loaded here, and of no use to whoever asks."""
+
+    value: int
+
+
+def test_an_answer_brings_only_classes_that_the_way_of_access_takes() -> None:
+    body = b"".join(wire.encode(Unasked(3)))
+    transport = Network().transport("client")
+    assert Sender(Access(), transport).decode(body) == Unasked(3)
+    few = Access(types=wire.Types(classes=frozenset()))
+    with pytest.raises(ProtocolError, match="Unasked is not known on this side"):
+        Sender(few, transport).decode(body)

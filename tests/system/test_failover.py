@@ -253,6 +253,8 @@ def test_the_guide(devices: list[str], tmp_path: Path) -> None:
     for written, meant in changes.items():
         assert written in first + second
         first, second = first.replace(written, meant), second.replace(written, meant)
+    # A standby wants the store to be there, as the database of the page is.
+    open_store(tmp_path / "runs.db").close()
     with forks.command(first, tmp_path) as leading, forks.command(second, tmp_path) as standing_by:
         told = [leading.result(), standing_by.result()]
     assert [code for code, _, _ in told] == [0, 0]

@@ -200,6 +200,26 @@ async def newest_step(nodes: Mapping[str, Readable], q: int, terms: Terms) -> in
     return sorted(claims, reverse=True)[min(len(nodes) - q, len(claims) - 1)]
 
 
+def has_answered(error: QuorumNotReached) -> bool:
+    """Whether a node is out for what it answered, and not for its silence."""
+    answers = error.answers
+    return isinstance(answers, client.Answers) and any(
+        failure.error is not None for failure in answers.failures
+    )
+
+
+async def is_alive(node: Readable) -> bool:
+    """Whether a node answers a question that it need not wait to answer, whatever it says."""
+    try:
+        await node.read(MODEL, FAR)
+    except (ConnectFailed, ConnectionLost, DeadlineExceeded, WorkerStopping):
+        return False
+    except AxonError:
+        # Too busy, say; but there.
+        return True
+    return True
+
+
 async def _claim(node: Readable) -> int:
     # So far ahead that the answer is at once where the node really is.
     absent = await node.read(MODEL, FAR)

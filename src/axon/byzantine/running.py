@@ -153,7 +153,8 @@ class _Way:
 
 def _node(cluster: Cluster, name: str, way: _Way, computing: Computing) -> Node:
     def link(other: str) -> RemoteBoard:
-        return RemoteBoard(way.addresses[other], way.access, cluster.size)
+        where, patience_s = way.addresses[other], cluster.patience_s
+        return RemoteBoard(where, way.access, cluster.size, patience_s=patience_s)
 
     return Node(cluster, name, link, computing)
 
@@ -193,9 +194,8 @@ async def _offer(
     worker.service(BoardService(node.offered), SERVICE)
     limits = serving_limits(len(cluster.topology.nodes))
     # No grace: whoever still waits for something waits for what will not come.
-    async with worker.serving(
-        at.host, at.port, transport=transport, limits=limits, grace_s=0.0, **options
-    ):
+    options |= {"limits": limits, "grace_s": 0.0, "tracebacks": False}
+    async with worker.serving(at.host, at.port, transport=transport, **options):
         yield
 
 

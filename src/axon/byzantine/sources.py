@@ -7,13 +7,14 @@ all of them to be honest and none to be alive. `Own` is the model of the worker'
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from axon.byzantine.board import MODEL, Absent, Board, Readable
 from axon.byzantine.computing import Charged, Computing
-from axon.byzantine.quorum import Terms, fastest
+from axon.byzantine.quorum import Terms, fastest, has_answered, is_alive
 from axon.errors import QuorumNotReached
 from axon.policies import Aggregator
 from axon.values import Vector
@@ -61,8 +62,10 @@ class FromQuorum:
 class FromPrimary:
     """The model of the first server that has not failed; one that did is not asked again.
 
-    `terms.patience_s` is how long a silent primary is waited for. It must be longer than a step
-    takes, or a live primary is left for dead.
+    `terms.patience_s` is how long a primary is waited for. One that says nothing at all in the
+    second half of it has failed. One that lives and has no such model has not: whoever asks for a
+    step that nobody has reached must not bring it down, and only this step's model is sought from
+    the servers after it.
     """
 
     servers: Mapping[str, Readable]
@@ -78,17 +81,33 @@ class FromPrimary:
 
     async def model(self, step: int) -> Vector:
         """The primary's model, or that of the one after it."""
-        while True:
-            name = self.primary
+        last = list(self.servers)[-1]
+        for name in [name for name in self.servers if name not in self._failed] or [last]:
             try:
-                asked = {name: self.servers[name]}
-                found = await fastest(asked, (MODEL, step, 0), 1, self.terms)
-            except QuorumNotReached:
-                if name == list(self.servers)[-1]:
-                    raise
+                return await self._of(name, step)
+            except QuorumNotReached as error:
+                wrong = error
+        raise wrong
+
+    async def _of(self, name: str, step: int) -> Vector:
+        """The model of one server, which is noted if it is dead."""
+        server = self.servers[name]
+        sign = asyncio.ensure_future(self._sign_of_life(server))
+        try:
+            found = await fastest({name: server}, (MODEL, step, 0), 1, self.terms)
+        except QuorumNotReached as error:
+            lives = has_answered(error) or (sign.done() and sign.result())
+            if not lives:
                 self._failed.add(name)
-            else:
-                return found.vectors[name]
+            raise
+        finally:
+            sign.cancel()
+        return found.vectors[name]
+
+    async def _sign_of_life(self, server: Readable) -> bool:
+        # Asked for late: mostly the model itself is the sign.
+        await asyncio.sleep(self.terms.patience_s / 2)
+        return await is_alive(server)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from axon import client
 from axon.byzantine.board import WAIT_S, Absent, Readable
@@ -22,6 +22,7 @@ from axon.rpc.limits import Limits
 from axon.rpc.messages import App, Listener, Request, Response, Transport
 from axon.rpc.replies import error_response
 from axon.rpc.security.auth import Admission
+from axon.rpc.wire import Types
 from axon.values import Vector
 
 SERVICE = "board"
@@ -29,6 +30,9 @@ SERVICE = "board"
 
 MOST_READS = 64
 """Calls that a node may have under way at another."""
+
+ANSWERS = Types(classes=frozenset({Absent}))
+"""All that a board answers with beside arrays; a liar must not choose what is built here."""
 
 QUESTION_BYTES = 64 << 10
 """A question is a name and two numbers; nothing longer is read."""
@@ -47,13 +51,23 @@ class BoardService:
 
 
 class RemoteBoard:
-    """A node on another device; an answer longer than a vector of that size is cut off."""
+    """A node on another device; an answer longer than a vector of that size is cut off.
 
-    def __init__(self, address: str | Address, access: client.Access, size: int) -> None:
+    A read takes `patience_s` at most, the way of the vector over a slow link included.
+    """
+
+    def __init__(
+        self,
+        address: str | Address,
+        access: client.Access,
+        size: int,
+        *,
+        patience_s: float = 2 * WAIT_S,
+    ) -> None:
         where = Address.parse(address, tls=access.tls is not None).origin
-        limited = taking(access, 4 * size + SPARE_BYTES)
+        limited = replace(taking(access, 4 * size + SPARE_BYTES), types=ANSWERS)
         # Longer than a board waits, so that it is the board which says that it is too early.
-        options = CallOptions(deadline_s=2 * WAIT_S)
+        options = CallOptions(deadline_s=max(2 * WAIT_S, patience_s))
         self._read = RemoteFunction(limited, where, f"{SERVICE}/read", GenericStub, options)
 
     async def read(self, kind: str, step: int, round: int = 0) -> object:

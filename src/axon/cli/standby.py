@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,13 +22,17 @@ from axon.cli.options import (
 )
 from axon.cli.recipes import Settings, Surroundings
 from axon.cli.train import perform
+from axon.errors import ConfigurationError
 
 # All that a run needs is imported in the functions that need it, so that the help is quick.
 if TYPE_CHECKING:
     from axon.recipes.settings import Recipe
+    from axon.rounds.checkpoint import Store
 
 LOOK_S = 0.2
 """How often it is looked whether the run has begun."""
+MOST_NAMED = 8
+"""Runs of a store, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +90,17 @@ def standby(_context: typer.Context, options: StandbyOptions) -> None:
 
 def _awaited(options: StandbyOptions) -> Recipe:
     """The recipe of the run, once it has begun."""
-    from axon.recipes.runner import begun_as, kept_name
+    from axon.recipes.runner import begun_as
+    from axon.recipes.settings import check_name
     from axon.rounds.checkpoint import open_store
 
     told = False
+    _check_there(options.store)
+    if options.name is not None:
+        check_name("name", options.name)
     with closing(open_store(options.store)) as store:
         while True:
-            name = options.name or kept_name(store) or Settings().name
+            name = _chosen(store, options.name)
             recipe = begun_as(store, name)
             if recipe is not None:
                 return recipe
@@ -99,3 +108,33 @@ def _awaited(options: StandbyOptions) -> Recipe:
                 typer.echo(f"axon: waiting for run {name} to begin", err=True)
             told = True
             time.sleep(LOOK_S)
+
+
+def _check_there(where: str) -> None:
+    """Raise for a file that is not there: opening the store would make it, and wait for ever."""
+    from axon.rounds.checkpoint import sqlite_path
+
+    scheme, separator, rest = where.partition("://")
+    if separator and scheme != "sqlite":
+        if not where.isprintable():
+            raise ConfigurationError(f"{where!r} cannot be the address of a store")
+        return
+    path = sqlite_path(where, rest) if separator else Path(where)
+    if not path.exists():
+        raise ConfigurationError(
+            f"there is no store at {str(path)!r}",
+            hint="`axon train --failover --store` makes it when the run begins",
+        )
+
+
+def _chosen(store: Store, wanted: str | None) -> str:
+    """The run that is meant, though it may not have begun where the store has none at all."""
+    names = store.runs()
+    told = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        told += f" and {len(names) - MOST_NAMED} more"
+    if wanted is not None and names and wanted not in names:
+        raise ConfigurationError(f"{store.name} keeps no run {wanted!r}", hint=f"it keeps {told}")
+    if wanted is None and len(names) > 1:
+        raise ConfigurationError(f"{store.name} keeps {len(names)} runs", hint=f"say which: {told}")
+    return wanted or next(iter(names), Settings().name)

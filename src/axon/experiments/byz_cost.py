@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from axon.byzantine.board import WAIT_S
 from axon.experiments.byz_cost_claims import Found, claims_of, claims_of_processes
 from axon.experiments.byz_cost_processes import Measured, in_processes
 from axon.experiments.byz_cost_rules import MOST_MEASURED, QUICK_MEASURED, Costs
@@ -156,8 +155,6 @@ def _notes(settings: Settings, costs: Costs) -> tuple[str, ...]:
         "A node sends one vector after the other, in the order in which they were asked for, so "
         "that the primary of a crash-tolerant system has its gradients first; if all six servers "
         "shared a worker's link evenly, it would wait for five vectors more.",
-        f"A read is given up after {2 * WAIT_S:g} s and asked again, which steps of the two "
-        "largest models over 1 Gbit/s feel.",
     ]
     if settings.quick:
         return (*notes, "A quick look starts no real processes.")

@@ -35,6 +35,14 @@ OVERTAKEN_S = 2.0
 MOST_RUNS = 64
 """Of how many runs it is remembered who leads them."""
 
+MOST_TAKEOVERS = 1_000_000
+"""By how much an epoch may be above the last one heard of. A takeover takes a second or more, so
+that no run gets so far within weeks of nothing but dying leaders."""
+
+FORGOTTEN_S = 600.0
+"""After so long without an order of the epoch that leads, whoever comes is believed. A leader that
+was replaced may then be served once more; the store saves nothing of it all the same."""
+
 SPARE_BYTES = 64 << 10
 """What an answer may have beside its arrays; what is told in words fits in as much."""
 
@@ -132,7 +140,8 @@ class LearnerService:
     A newer order of the same run takes the place of an older one, whose orchestrator has given up
     on it or has died and come back; another run has to wait until this one is silent, even if its
     name is the same. Of orchestrators that lead a run one after the other, only the newest is
-    served: one that was replaced and does not know it yet hears so from here.
+    served: one that was replaced and does not know it yet hears so from here. Epochs are claims
+    of whoever calls, so one that no run can have reached is declined, and none counts for good.
     """
 
     def __init__(self, learner: Learning, access: client.Access) -> None:
@@ -141,8 +150,8 @@ class LearnerService:
         self._sources: dict[tuple[str, TaskCost, int], RemoteSource] = {}
         self._busy: asyncio.Task[Any] | None = None
         self._run = ("", "")
-        self._epochs: dict[tuple[str, str], int] = {}
-        """The highest epoch heard of by run and owner, the run heard of last at the end."""
+        self._epochs: dict[tuple[str, str], tuple[int, float]] = {}
+        """The highest epoch by run and owner, and when it was heard of; the last one at the end."""
         self._watched = ""
         self._progress: tuple[int, int] | None = None
 
@@ -175,18 +184,12 @@ class LearnerService:
         """Do the work of an order, with no other at the same time."""
         if order.device != self._learner.name:
             raise ValueError(f"this is {self._learner.name}, not {order.device}")
-        run, newest = (order.run, order.owner), self._newest_epoch(order)
-        # Asked again after each wait: another order may have come first meanwhile.
-        while order.epoch == newest and self._busy is not None and not self._busy.done():
-            if run != self._run:
-                return _declined(order, f"busy with run {self._run[0]}")
-            await _end(self._busy)
-            newest = self._newest_epoch(order)
-        if order.epoch < newest:
-            reason = f"epoch {newest} leads run {order.run}, this order is of epoch {order.epoch}"
-            return _declined(order, reason)
+        hindrance = await self._hindrance(order)
+        if hindrance:
+            return _declined(order, hindrance)
         source = self._source(order)
-        self._run, self._watched, self._progress = run, order.ticket, None
+        self._run, self._watched = (order.run, order.owner), order.ticket
+        self._progress = None
         task = asyncio.ensure_future(work(source))
         self._busy = task
         try:
@@ -200,6 +203,24 @@ class LearnerService:
         finally:
             if self._busy is task:
                 self._busy = None
+                # An order that took long is no silence.
+                self._newest_epoch(order)
+
+    async def _hindrance(self, order: Order) -> str:
+        """Why an order is not done; nothing, once no other is in its way."""
+        known = self._known_epoch(order)
+        if order.epoch > known + MOST_TAKEOVERS:
+            return f"epoch {order.epoch} is too far above epoch {known} to be believed"
+        newest = self._newest_epoch(order)
+        # Asked again after each wait: another order may have come first meanwhile.
+        while order.epoch == newest and self._busy is not None and not self._busy.done():
+            if (order.run, order.owner) != self._run:
+                return f"busy with run {self._run[0]}"
+            await _end(self._busy)
+            newest = self._newest_epoch(order)
+        if order.epoch < newest:
+            return f"epoch {newest} leads run {order.run}, this order is of epoch {order.epoch}"
+        return ""
 
     async def watch(self, ticket: str) -> AsyncIterator[tuple[int, int]]:
         """The batches done and to do of the order with that ticket, until it is done.
@@ -219,15 +240,24 @@ class LearnerService:
                 yield told
             await asyncio.sleep(REPORT_EVERY_S)
 
-    def _newest_epoch(self, order: Order) -> int:
-        """The highest epoch that has led the order's run, of which this order is a sign too."""
+    def _known_epoch(self, order: Order) -> int:
+        """The highest epoch that has led the order's run, 0 where it has been silent for long."""
         run = (order.run, order.owner)
-        newest = max(order.epoch, self._epochs.pop(run, 0))
-        if newest:
-            self._epochs[run] = newest
+        epoch, heard_s = self._epochs.get(run, (0, 0.0))
+        is_at_work = run == self._run and self._busy is not None
+        silent_s = asyncio.get_running_loop().time() - heard_s
+        return epoch if is_at_work or silent_s < FORGOTTEN_S else 0
+
+    def _newest_epoch(self, order: Order) -> int:
+        """The highest epoch that leads the order's run, of which this order is a sign too."""
+        run, known = (order.run, order.owner), self._known_epoch(order)
+        if order.epoch >= known:
+            self._epochs.pop(run, None)
+            if order.epoch:
+                self._epochs[run] = (order.epoch, asyncio.get_running_loop().time())
         if len(self._epochs) > MOST_RUNS:
             del self._epochs[next(iter(self._epochs))]
-        return newest
+        return max(order.epoch, known)
 
     def _note(self, done: int, total: int) -> None:
         self._progress = (done, total)

@@ -26,7 +26,7 @@ from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
 from axon.recipes.worlds import AnyWorld, is_own_task, world_of
 from axon.report.records import RecordFile, to_json, write_whole
 from axon.rounds.checkpoint import Store, damaged, open_store, reading, state_of
-from axon.rounds.events import CycleEnded, Event, TookOver
+from axon.rounds.events import CycleEnded, Event
 from axon.rounds.fleet import Fleet
 from axon.rounds.leadership import check_epoch
 from axon.rounds.orchestrator import Orchestrator
@@ -94,23 +94,25 @@ def run_recipe(
 
         async def main(fleet: Fleet) -> Vector:
             parts, hear = (run, dataset, fleet, scheme), kept.listening(listen)
-            orchestrator: Orchestrator | Standby = Orchestrator(
-                *parts, store=kept.store, listen=hear
+            if keeping.candidacy is None or kept.store is None:
+                orchestrator = Orchestrator(*parts, store=kept.store, listen=hear)
+                await orchestrator.run()
+                return orchestrator.parameters
+            standby = Standby(
+                *parts,
+                store=kept.store,
+                candidacy=keeping.candidacy,
+                listen=hear,
+                prepare=kept.take_over,
             )
-            if keeping.candidacy is not None and kept.store is not None:
-                orchestrator = Standby(
-                    *parts, store=kept.store, candidacy=keeping.candidacy, listen=hear
-                )
-            await orchestrator.run()
-            return orchestrator.parameters
+            kept.catch_up(await standby.run())
+            return standby.parameters
 
         try:
             parameters = _in_world(world, main, kept)
         except QuorumNotReached as error:
             kept.write_failure(error)
             raise
-        if keeping.candidacy is not None:
-            kept.catch_up()
         kept.write_model(run.spec, parameters)
         return Outcome(kept.records, run.spec, parameters)
 
@@ -322,10 +324,7 @@ class _Kept:
         """Keeps each record, then tells whoever else listens."""
 
         def hear(event: Event) -> None:
-            if isinstance(event, TookOver):
-                self.check_settings()
-                self.catch_up()
-            elif isinstance(event, CycleEnded):
+            if isinstance(event, CycleEnded):
                 self.records.append(event.record)
                 if self._file is not None:
                     with _writing(self._file.path):
@@ -334,6 +333,12 @@ class _Kept:
                 listen(event)
 
         return hear
+
+    def take_over(self) -> None:
+        """Make sure that the run is the same one still, and keep what others led of it."""
+        self.check_settings()
+        if self.store is not None:
+            self.catch_up(self.store.records(self.recipe.name))
 
     def check_settings(self) -> None:
         """Raise if somebody has begun the run as something else before anybody led it."""
@@ -346,10 +351,9 @@ class _Kept:
                 hint="go on as that one with --resume, or begin a run of another name",
             )
 
-    def catch_up(self) -> None:
+    def catch_up(self, records: list[RoundRecord]) -> None:
         """Keep the records of cycles that others led as well."""
-        if self.store is not None:
-            self.records = self.store.records(self.recipe.name)
+        self.records = records
         if self._file is not None:
             with _writing(self._file.path):
                 self._file.rewrite(self.records)

@@ -107,9 +107,9 @@ class Recipe:
         check_whole("seed", self.seed, least=-(2**63))
         if self.seed >= 2**63:
             raise ConfigurationError(f"seed must be below 2**63, got {self.seed}")
-        _check_name("name", self.name)
+        check_name("name", self.name)
         for name in self.device:
-            _check_name("a device's name", name)
+            check_name("a device's name", name)
 
     @property
     def samples_in_shard(self) -> int:
@@ -145,7 +145,7 @@ def _check_most(name: str, value: float, most: float) -> None:
         raise ConfigurationError(f"{name} must be at most {most:g}, got {value!r}")
 
 
-def _check_name(what: str, name: str) -> None:
+def check_name(what: str, name: str) -> None:
     """Names stand in messages, file names and addresses."""
     fits = 1 <= len(name) <= MOST_IN_NAME
     if not fits or not name.isprintable() or "/" in name or "\\" in name:

@@ -32,6 +32,9 @@ from axon.values import RoundRecord, Vector
 PATIENCE = 1.7
 """Heartbeats without a sign of life after which the leader counts as dead. What is missing to two
 is for looking, and for leading."""
+UNLED = 10.0
+"""Heartbeats after which a run that has begun, and that nobody has led or advanced, is led by one
+that stands by: whoever began it has died before it came to lead. It mostly leads within seconds."""
 LOOK = 0.1
 """Heartbeats between two looks."""
 LONGEST_LOOK = 0.5
@@ -53,7 +56,8 @@ class Candidacy:
     heartbeat_s: float = HEARTBEAT_S
     """How often it shows that it lives, if it is the first to lead; else as often as that one."""
     eager: bool = False
-    """Whether it leads a run that nobody ever has. One that is not waits for the first to do so."""
+    """Whether it leads a run that nobody ever has. One that is not waits for the first to do so,
+    `UNLED` heartbeats of its own."""
 
     def __post_init__(self) -> None:
         check_claim(self.holder, self.heartbeat_s)
@@ -72,13 +76,17 @@ class Standby:
         store: Store,
         candidacy: Candidacy | None = None,
         listen: Callable[[Event], None] | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
+        """`prepare` is called beside the loop once this one leads, before it advances anything, and
+        again where the store was silent meanwhile."""
         self._run = run
         self._dataset = dataset
         self._fleet = fleet
         self._store = store
         self._candidacy = candidacy or Candidacy()
         self._tell = listen
+        self._prepare = prepare
         self._orchestrator = Orchestrator(run, dataset, fleet, scheme, store=store, listen=listen)
         self._parameters: Vector | None = None
         self._silent = False
@@ -99,12 +107,17 @@ class Standby:
         led = await self._awaited()
         lease = Lease(self._store, self._run.name, led, self._fleet, self._tell)
         if self._leads(led):
-            self._say(TookOver(led.epoch, led.holder, led.cycles))
-            await lease.during(self._orchestrator.run(lease))
+            await lease.during(self._lead(led, lease))
         else:
             latest = await lease.reach(self._store.latest, self._run.name)
             self._parameters = None if latest is None else latest.parameters
         return await lease.reach(self._store.records, self._run.name)
+
+    async def _lead(self, led: Leadership, lease: Lease) -> None:
+        if self._prepare is not None:
+            await lease.reach(self._prepare)
+        self._say(TookOver(led.epoch, led.holder, led.cycles))
+        await self._orchestrator.run(lease)
 
     def _warm_up(self) -> None:
         """Do once what takes long only the first time: torch loads much when it is first used."""
@@ -112,11 +125,11 @@ class Standby:
 
     async def _awaited(self) -> Leadership:
         """Who leads once this one does, or once the run is over."""
-        loop, seen, silent_s = asyncio.get_running_loop(), Leadership(), 0.0
-        looked_s = loop.time()
+        loop, silent_s = asyncio.get_running_loop(), 0.0
+        looked_s, seen = loop.time(), None
         while True:
             found, now_s = await self._look(), loop.time()
-            if found is None or found.mark != seen.mark:
+            if found is None or seen is None or found.mark != seen.mark:
                 silent_s = 0.0
             else:
                 silent_s += min(now_s - looked_s, LONGEST_LOOK * found.heartbeat_s)
@@ -128,7 +141,7 @@ class Standby:
                     return found
                 self._watch(found, seen)
                 seen = found
-            await asyncio.sleep(LOOK * seen.heartbeat_s)
+            await asyncio.sleep(LOOK * (seen or Leadership()).heartbeat_s)
 
     def _leads(self, found: Leadership) -> bool:
         # The name alone proves nothing: whoever bore it before may be asleep, and wake up.
@@ -136,7 +149,9 @@ class Standby:
 
     def _is_time(self, found: Leadership, silent_s: float) -> bool:
         if not found.epoch:
-            return self._candidacy.eager
+            # What has cycles that nobody led was begun by one that nobody should stand by.
+            is_left = not found.cycles and silent_s >= UNLED * self._candidacy.heartbeat_s
+            return self._candidacy.eager or is_left
         return silent_s >= PATIENCE * found.heartbeat_s
 
     async def _look(self) -> Leadership | None:
@@ -166,8 +181,8 @@ class Standby:
             self._miss(error)
             return seen
 
-    def _watch(self, found: Leadership, seen: Leadership) -> None:
-        if found.epoch != seen.epoch:
+    def _watch(self, found: Leadership, seen: Leadership | None) -> None:
+        if seen is None or found.epoch != seen.epoch:
             self._say(StandsBy(found))
 
     def _miss(self, error: StoreSilent) -> None:

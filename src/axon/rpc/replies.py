@@ -63,7 +63,7 @@ def error_response(error: AxonError, *, as_json: bool) -> Response:
     return _described_response(described, as_json=as_json)
 
 
-def remote_response(error: BaseException, *, as_json: bool) -> Response:
+def remote_response(error: BaseException, *, as_json: bool, traced: bool = True) -> Response:
     """What a function raised; ours or not, to the caller it is a remote error."""
     name, module = type(error).__qualname__, type(error).__module__
     message = _message(error)
@@ -76,7 +76,7 @@ def remote_response(error: BaseException, *, as_json: bool) -> Response:
         "type": name,
         "module": module,
         "message": _clip(message),
-        "traceback": _clip(_traceback(error), keep_end=True),
+        "traceback": _clip(_traceback(error), keep_end=True) if traced else "",
         "notes": [_clip(note) for note in _notes(error)],
     }
     return _described_response(described, as_json=as_json)

@@ -18,6 +18,7 @@ from axon.rpc.limits import Limits
 from axon.rpc.loops import running_loop
 from axon.rpc.messages import Transport
 from axon.rpc.security.keys import Keyring
+from axon.rpc.wire.types import LOADED, Types
 
 DEFAULT_DEADLINE_S: Final = 30.0
 _ENDLESS_S: Final = 1e8
@@ -100,6 +101,8 @@ class Access:
     limits: Limits = field(default_factory=Limits)
     transport: Transport | None = None
     """In place of HTTP: the in-memory one, in tests and simulations."""
+    types: Types = LOADED
+    """The data classes that an answer may bring; fewer where workers are not trusted."""
 
     def __post_init__(self) -> None:
         if self.pickling and self.key is None:

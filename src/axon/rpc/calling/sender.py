@@ -182,10 +182,10 @@ class Sender:
             raise TooLarge(f"the answer has {size} bytes of {what}, this client takes {limit}")
 
     def decode(self, body: Buffer) -> Any:
-        """A value as it came; classes it names must be ones this process knows."""
+        """A value as it came; classes it names must be ones that this way of access takes."""
         return wire.decode(
             body,
-            types=wire.LOADED,
+            types=self.access.types,
             pickling=self.access.pickling,
             max_head_bytes=self.access.limits.max_head_bytes,
             max_depth=self.access.limits.max_depth,

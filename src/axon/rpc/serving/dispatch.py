@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -61,7 +62,7 @@ class Dispatcher:
         self.stopping = False
         self._services = services
         self._pickling = options.pickling
-        self._form = Form(as_json=False, pickling=options.pickling)
+        self._form = Form(pickling=options.pickling, traced=options.tracebacks)
         keyring = options.keyring
         # By its presence, not its length: a ring without keys lets nobody in, rather than everyone.
         self._verifier = None if keyring is None else Verifier(keyring, boot=self.boot.encode())
@@ -216,7 +217,7 @@ class Dispatcher:
             args,
             kwargs,
             deadline_s=stated_deadline(request),
-            form=Form(is_json(request), self._pickling),
+            form=replace(self._form, as_json=is_json(request)),
         )
 
     # Duplex

@@ -26,6 +26,8 @@ class Form:
 
     as_json: bool = False
     pickling: bool = False
+    traced: bool = True
+    """Whether the caller is told where an error was raised."""
 
 
 class ActiveCall:
@@ -220,7 +222,7 @@ class Engine:
             if mismatch is not None:
                 return error_response(mismatch, as_json=form.as_json)
         log.info("%s raised %s", function.path, type(error).__name__)
-        return remote_response(error, as_json=form.as_json)
+        return remote_response(error, as_json=form.as_json, traced=form.traced)
 
     def _leave(self, call: ActiveCall) -> None:
         self.active.discard(call)

@@ -33,6 +33,8 @@ class ServeOptions:
     """Serve other machines without any key: say it to mean it."""
     pickling: bool = False
     """Take and send pickles from and to holders of the key."""
+    tracebacks: bool = True
+    """Tell callers where in the code an error was raised; strangers need not know."""
     limits: Limits = field(default_factory=Limits)
     announce: bool | None = None
     """Tell the local network; by default whenever it could reach us."""

@@ -86,4 +86,4 @@ def _packer(call: ActiveCall, request: Request) -> Packer:
 def _error_body(call: ActiveCall, error: Exception) -> Pieces:
     if isinstance(error, AxonError) and (call.ended is error or isinstance(error, CannotTravel)):
         return error_response(error, as_json=call.form.as_json).body
-    return remote_response(error, as_json=call.form.as_json).body
+    return remote_response(error, as_json=call.form.as_json, traced=call.form.traced).body
