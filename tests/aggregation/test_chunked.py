@@ -19,7 +19,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "ranked_mean": lambda engine, stack: engine.ranked_mean(stack, 2, 5),
     "around_median": lambda engine, stack: engine.around_median(stack, [5, 0, 1, 6, 3], 2),
     "squared_distances": lambda engine, stack: engine.squared_distances(stack),
-    "squared_norms": lambda engine, stack: engine.squared_norms(stack, stack[1]),
+    "inner_products": lambda engine, stack: engine.inner_products(stack, stack[2], [5, 2, 3]),
+    "lengths": lambda engine, stack: engine.lengths(stack),
     "combine": lambda engine, stack: engine.combine(stack, [0.5, 0, -1, 2, 0, 0.25, 0.125]),
 }
 every_call = pytest.mark.parametrize("name", CALLS)

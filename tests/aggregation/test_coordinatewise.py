@@ -93,14 +93,25 @@ def test_one_bad_value_is_left_out_and_the_rest_of_its_row_counts(name: str) -> 
 
 
 @every_rule
-def test_with_more_bad_rows_than_that_the_whole_ones_decide(name: str) -> None:
-    stack = drawn(5, 8)
-    stack[[0, 1, 3]] = np.nan
-    expected = (stack[2].astype(np.float64) + stack[4]) / 2
-    np.testing.assert_allclose(RULES[name](stack, 2), expected, rtol=1e-6)
-    stack[[2, 4]] = np.inf
-    with pytest.raises(ValueError, match="without NaN or infinity, got 0 of 5"):
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_more_bad_rows_than_that_are_refused(name: str, kind: Any) -> None:
+    stack = drawn(9, 40_000).astype(kind)
+    # One value each, in other coordinates, of either sign: no result shows them.
+    stack[2, 7], stack[5, 39_000], stack[8, 20_000] = np.nan, np.inf, -np.inf
+    assert np.isfinite(RULES[name](stack, 3)).all()
+    with pytest.raises(ConfigurationError, match=rf"{name} bears f = 2 updates .* got 3 of 9"):
         RULES[name](stack, 2)
+
+
+def test_without_f_the_median_bears_fewer_than_half() -> None:
+    stack = drawn(6, 9)
+    stack[:2] = np.nan
+    assert np.isfinite(median(stack)).all()
+    stack[2] = np.inf
+    with pytest.raises(ConfigurationError, match=r"bears f = 2 updates .* got 3 of 6"):
+        median(stack)
+    with pytest.raises(ConfigurationError, match=r"bears f = 2 updates .* got 3 of 6"):
+        median(torch.from_numpy(stack), weights=[1, 2, 3, 4, 5, 6])
 
 
 @every_rule
@@ -122,6 +133,8 @@ def test_preconditions(name: str) -> None:
 
 @pytest.mark.parametrize("rule", [trimmed_mean, mean_around_median])
 def test_the_mean_for_none(rule: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigurationError, match="a whole f of at least 0, got None"):
+        rule(drawn(6, 30), f=None)
     stack = drawn(6, 30)
     np.testing.assert_allclose(rule(stack, f=0), stack.mean(axis=0, dtype=np.float64), rtol=1e-6)
 
@@ -178,7 +191,20 @@ class TestWeights:
         moved = rule(stack[order], f=2, weights=weights[order])
         assert moved.tobytes() == found.tobytes()
 
+    @pytest.mark.parametrize("rule", [median, trimmed_mean, mean_around_median])
+    def test_one_precision_as_the_other(self, rule: Callable[..., Any]) -> None:
+        # Single precision is sorted by a network with the rows' numbers in spare bits.
+        stack, weights = drawn(9, 300), stream(2, "by").integers(1, 9, 9)
+        stack[:, ::3] = np.round(stack[:, ::3])
+        stack[4], stack[6, ::2], stack[6, 1::2] = np.nan, np.inf, -np.inf
+        options = {"f": 2, "weights": weights}
+        wide = rule(stack.astype(np.float64), **options)
+        np.testing.assert_array_equal(rule(stack, **options), wide.astype(np.float32))
+
     def test_refused(self) -> None:
+        for weights in ([10**400, 1, 1], "abc", [1, None, 1]):
+            with pytest.raises(ConfigurationError, match="weights must be"):
+                median(drawn(3, 2), weights=weights)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="3 updates need as many weights, got 2"):
             median(drawn(3, 2), weights=[1, 2])
         with pytest.raises(ConfigurationError, match=r"got -1\.0 at 1"):

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from axon.aggregation import mda
+from axon.aggregation import cover, diameters, mda, multi_krum
 from axon.aggregation.chunked import squared_distances
-from axon.aggregation.cover import can_cover
+from axon.aggregation.cover import find
 from axon.aggregation.diameters import closest
 from axon.errors import ConfigurationError
 from axon.seeds import stream
@@ -75,7 +75,62 @@ def test_many_rows(d: int) -> None:
         assert widest == pytest.approx(_least_on_a_line(drawn(51, 1)[:, 0], 39))
     # No other 39 lie closer together: the pairs that far apart cannot be covered by 12.
     further = [sum(1 << int(j) for j in np.flatnonzero(row >= widest)) for row in distances]
-    assert not can_cover(further, 12)
+    assert find(further, 12, 10**6) is None
+
+
+@pytest.mark.parametrize("spare", range(8))
+@pytest.mark.parametrize("seed", range(6))
+def test_covers_against_every_subset(seed: int, spare: int) -> None:
+    far = stream(seed, "graph").uniform(size=(11, 11)) < (0.15, 0.3, 0.6)[seed % 3]
+    far = np.triu(far, 1) | np.triu(far, 1).T
+    edges = [sum(1 << int(other) for other in np.flatnonzero(row)) for row in far]
+    can = any(_covers(far, gone) for gone in _subsets(11, spare))
+    found = find(edges, spare)
+    assert (found is not None) == can
+    if found is not None:
+        gone = tuple(row for row in range(11) if found >> row & 1)
+        assert len(gone) <= spare
+        assert _covers(far, gone)
+
+
+def _covers(far: NDArray[np.bool_], gone: tuple[int, ...]) -> bool:
+    left = np.setdiff1d(np.arange(len(far)), gone)
+    return not far[np.ix_(left, left)].any()
+
+
+def test_rows_made_to_take_long() -> None:
+    # Liars opposite to pairs of the honest: every diameter is a puzzle of its own.
+    random = stream(3, "puzzle")
+    honest = random.standard_normal((36, 500))
+    liars = -(honest[:35] + honest[(np.arange(35) + 7) % 36]) / np.sqrt(2)
+    distances = squared_distances(np.concatenate([honest, liars]).astype(np.float32))
+    began_s = time.process_time()
+    chosen = closest(distances, 36)
+    assert time.process_time() - began_s < 1.5
+    assert len(chosen) == 36
+
+
+def test_without_steps_to_search_at_most_twice_the_least_diameter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    distances = squared_distances(drawn(15, 3))
+    best = distances[np.ix_(*[closest(distances, 9)] * 2)].max()
+    monkeypatch.setattr(cover, "PATIENCE", 0)
+    monkeypatch.setattr(diameters, "find", lambda edges, spare: None)
+    chosen = closest(distances, 9)
+    assert len(chosen) == 9
+    # Squares of distances.
+    assert best <= distances[np.ix_(chosen, chosen)].max() <= 4 * best
+
+
+def test_weights_of_equal_rows_change_no_bit_by_where_they_stand() -> None:
+    random = stream(4, "equal")
+    stack, weights = drawn(3, 6)[random.integers(0, 3, 9)], random.uniform(0.1, 5, 9)
+    for _ in range(20):
+        order = random.permutation(9)
+        for rule in (mda, multi_krum):
+            moved = rule(stack[order], f=1, weights=weights[order].tolist())
+            assert moved.tobytes() == rule(stack, f=1, weights=weights.tolist()).tobytes()
 
 
 def _least_on_a_line(values: NDArray[np.float32], count: int) -> float:
@@ -98,13 +153,13 @@ def test_bad_rows_are_left_out(bad: float) -> None:
     stack[[2, 5]] = bad
     whole = np.delete(stack, [2, 5], axis=0)
     np.testing.assert_allclose(mda(stack, f=2), whole.mean(axis=0), rtol=1e-5, atol=1e-6)
-    stack[0] = np.nan
-    assert np.isfinite(mda(stack, f=2)).all()
 
 
-def test_none_left() -> None:
-    with pytest.raises(ValueError, match=r"mda needs at least 1 update .* got 0 of 3"):
-        mda(np.full((3, 2), np.nan), f=1)
+def test_more_bad_rows_than_that() -> None:
+    stack = drawn(7, 20)
+    stack[:3] = np.nan
+    with pytest.raises(ConfigurationError, match=r"mda bears f = 2 updates .* got 3 of 7"):
+        mda(stack, f=2)
 
 
 def test_weights() -> None:

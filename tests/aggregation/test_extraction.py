@@ -75,9 +75,14 @@ def test_bad_rows_never_reach_the_result(bad: float) -> None:
 def test_more_bad_rows_than_that() -> None:
     stack = drawn(7, 4)
     stack[1:] = np.nan
-    np.testing.assert_array_equal(bulyan(stack, f=1), stack[0])
-    with pytest.raises(ValueError, match=r"bulyan needs at least 1 update .* got 0 of 6"):
-        bulyan(stack[1:], f=0)
+    with pytest.raises(ConfigurationError, match=r"bulyan bears f = 1 updates .* got 6 of 7"):
+        bulyan(stack, f=1)
+
+
+def test_a_row_infinitely_far_from_all_in_double() -> None:
+    stack = drawn(9, 40).astype(np.float64)
+    stack[3] = 1e200
+    assert abs(bulyan(stack, f=1)).max() < 10
 
 
 def test_the_mean_for_none() -> None:

@@ -44,7 +44,21 @@ class TestClipping:
         stack = torch.from_numpy(drawn(5, 8))
         np.testing.assert_allclose(clipping(stack).numpy(), clipping(stack.numpy()), rtol=1e-6)
 
+    def test_squares_that_overflow(self) -> None:
+        stack = np.array([[1.0, 1.0], [1e200, 1e200], [2.0, 2.0]])
+        np.testing.assert_allclose(np.linalg.norm(clipping(stack, radius=1), axis=1), 1.0)
+        # Nor do those vanish that are smaller than any float64.
+        np.testing.assert_allclose(clipping(stack * 1e-200)[1], [2e-200, 2e-200])
+
+    def test_gradients_are_not_followed(self) -> None:
+        stack = torch.from_numpy(drawn(5, 8)).requires_grad_()
+        assert not clipping(stack).requires_grad
+
     def test_refused(self) -> None:
+        stack = drawn(4, 2)
+        stack[:2] = np.nan
+        with pytest.raises(ConfigurationError, match=r"clipping bears f = 1 updates .* got 2 of 4"):
+            clipping(stack, f=1)
         with pytest.raises(ConfigurationError, match="a radius above 0, got -1"):
             clipping(drawn(3, 2), radius=-1)
         with pytest.raises(ConfigurationError, match=r"at least 1f\+1 = 4 updates, got 3"):
@@ -124,5 +138,9 @@ class TestMixing:
         torch.testing.assert_close(found, stack.mean(dim=0).expand(4, 6))
 
     def test_refused(self) -> None:
+        stack = drawn(5, 2)
+        stack[:2] = np.nan
+        with pytest.raises(ConfigurationError, match=r"mixing bears f = 1 updates .* got 2 of 5"):
+            nearest_neighbour_mixing(stack, f=1)
         with pytest.raises(ConfigurationError, match=r"at least 2f\+1 = 5 updates, got 4"):
             nearest_neighbour_mixing(drawn(4, 2), f=2)

@@ -60,16 +60,64 @@ class TestGeometricMedian:
         moved = geometric_median(-2 * stack + 3)
         np.testing.assert_allclose(moved, -2 * geometric_median(stack) + 3, rtol=1e-9)
 
-    def test_where_rows_stand_changes_no_bit(self) -> None:
-        stack = drawn(7, 200)
-        order = stream(2, "order").permutation(7)
+    @pytest.mark.parametrize("seed", range(8))
+    def test_where_rows_stand_changes_no_bit(self, seed: int) -> None:
+        stack = drawn(9, 50, seed)
+        order = stream(seed, "order").permutation(9)
         assert geometric_median(stack[order]).tobytes() == geometric_median(stack).tobytes()
 
     def test_refused(self) -> None:
         with pytest.raises(ConfigurationError, match=r"at least 2f\+1 = 5 updates, got 4"):
             geometric_median(drawn(4, 2), f=2)
-        with pytest.raises(ValueError, match="got 0 of 3"):
+        with pytest.raises(ConfigurationError, match=r"bears f = 1 updates .* got 3 of 3"):
             geometric_median(np.full((3, 2), np.nan))
+        with pytest.raises(ConfigurationError, match="a tolerance above 0, got nan"):
+            geometric_median(drawn(3, 2), tolerance=float("nan"))
+        for rule in (geometric_median, centered_clipping):
+            with pytest.raises(ConfigurationError, match="iterations of at least 0, got -3"):
+                rule(drawn(3, 2), iterations=-3)
+
+    @pytest.mark.parametrize("far", [1e2, 1e6, 1e30])
+    def test_equal_rows_in_the_majority_hold_it(self, far: float) -> None:
+        stack = np.array([[1.0], [1.0], [1.0], [far], [far]], dtype=np.float32)
+        assert geometric_median(stack, f=2).tolist() == [1.0]
+
+    @pytest.mark.parametrize(
+        ("rows", "weights", "expected"),
+        [
+            ([[1.0, 0], [0, 1], [0, 0]], None, [(3 - np.sqrt(3)) / 6] * 2),
+            ([[0.0], [1], [9]], [5.0, 1.0, 1.0], [0.0]),
+            ([[np.nan], [np.nan], [-0.44], [0.39], [-0.94]], None, [-0.44]),
+            ([[0.0], [4.0]], None, [2.0]),
+        ],
+    )
+    def test_where_the_median_is_one_of_the_rows(
+        self, rows: list[list[float]], weights: list[float] | None, expected: list[float]
+    ) -> None:
+        found = geometric_median(np.array(rows), weights=weights)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+    def test_a_row_at_the_coordinates_median_does_not_hold_it(self) -> None:
+        honest = np.abs(drawn(6, 200)).astype(np.float64) ** 3
+        stack = np.concatenate([honest, median(honest)[None]])
+        found = geometric_median(stack, f=1)
+        assert summed(stack, found) < summed(stack, stack[6]) * (1 - 1e-3)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_liars_that_nearly_coincide(self, seed: int) -> None:
+        stack = (30 + 1e-3 * drawn(10, 1 + seed % 3, seed)).astype(np.float32)
+        stack[[4, 6, 7]] *= -100
+        found = geometric_median(stack, f=3)
+        honest = np.delete(stack, [4, 6, 7], axis=0)
+        assert (found >= honest.min(axis=0) - 1e-5).all()
+        assert (found <= honest.max(axis=0) + 1e-5).all()
+
+    def test_rows_that_nearly_coincide(self) -> None:
+        stack = (100 + 1e-4 * drawn(7, 30)).astype(np.float32)
+        found = geometric_median(stack).astype(np.float64)
+        wide = geometric_median(stack.astype(np.float64))
+        # No further than half the step from one float to the next.
+        assert np.abs(found - wide).max() < 8e-6
 
 
 class TestCenteredClipping:
@@ -106,14 +154,22 @@ class TestCenteredClipping:
         stack = np.ones((4, 3), dtype=np.float32)
         np.testing.assert_array_equal(centered_clipping(stack), stack[0])
 
-    def test_where_rows_stand_changes_no_bit(self) -> None:
-        stack = drawn(7, 200)
-        order = stream(2, "order").permutation(7)
+    @pytest.mark.parametrize("seed", range(8))
+    def test_where_rows_stand_changes_no_bit(self, seed: int) -> None:
+        stack = drawn(9, 50, seed)
+        order = stream(seed, "order").permutation(9)
         assert centered_clipping(stack[order]).tobytes() == centered_clipping(stack).tobytes()
 
     def test_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="a radius above 0, got 0"):
             centered_clipping(drawn(4, 2), radius=0)
+        with pytest.raises(ConfigurationError, match="stack's kind, ndarray, got Tensor"):
+            centered_clipping(drawn(4, 2), centre=torch.zeros(2))
+        stack = drawn(5, 2)
+        stack[:3] = np.nan
+        for given in (None, np.zeros(2, np.float32)):
+            with pytest.raises(ConfigurationError, match=r"bears f = 2 updates .* got 3 of 5"):
+                centered_clipping(stack, centre=given)
         for centre in (np.zeros(3, np.float32), np.full(2, np.nan, np.float32)):
             with pytest.raises(ConfigurationError, match="a centre of 2 finite values, got shape"):
                 centered_clipping(drawn(4, 2), centre=centre)

@@ -18,6 +18,7 @@ from torch import Tensor
 from axon import aggregation
 from axon.aggregation import coordinatewise, engines, extraction, kernels
 from axon.aggregation.kernels import combining, distances, ranked, written
+from axon.aggregation.wholeness import Watch
 from tests.aggregation import standin
 
 ON_GPU = torch.cuda.is_available()
@@ -102,6 +103,20 @@ def test_means_around_the_median(rows: int, size: int, dtype: torch.dtype) -> No
     chosen = [*reversed(range(rows))][: max(1, rows - 2)]
     for keep in {1, len(chosen) // 2 + 1, max(1, len(chosen) - 3), len(chosen)}:
         assert_near(kernels.around_median(stack, chosen, keep), around_oracle(stack, chosen, keep))
+
+
+@pytest.mark.parametrize("bad", [1e30, float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("place", [0, 699])
+def test_what_is_no_number_is_told(bad: float, place: int) -> None:
+    stack = drawn(5, 700)
+    stack[3, place] = bad
+    ranked_by, around = Watch(), Watch()
+    kernels.ranked_mean(stack, 2, 3, ranked_by)
+    kernels.around_median(stack, range(5), 3, around)
+    whole = [0, 1, 2, 3, 4] if bad == 1e30 else [0, 1, 2, 4]
+    for watch in (ranked_by, around):
+        assert bool(watch.odd) == (bad != 1e30)
+        assert watch.whole_rows(stack).tolist() == whole
 
 
 @pytest.mark.parametrize(("rows", "size", "dtype"), CASES)

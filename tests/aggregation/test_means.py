@@ -150,6 +150,8 @@ def test_weights_must_be_finite_and_not_negative(bad: float) -> None:
 
 
 def test_weights_must_be_as_many_and_not_all_zero() -> None:
+    with pytest.raises(ValueError, match=r"more than 1\.8e308 at 0"):
+        weighted_mean([np.zeros(1, dtype=np.float32)] * 2, [10**400, 1])
     with pytest.raises(ValueError, match="2 vectors need as many weights, got 1"):
         weighted_mean([vector(1), vector(2)], [1])
     with pytest.raises(ValueError, match="at least 1 of 2 weights must be above 0"):

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from axon.aggregation import RULES, krum, mean, median, weighted_mean
-from axon.aggregation.stacks import canonical_order, check_tolerance, whole_rows
+from axon.aggregation.ordering import canonical_order
+from axon.aggregation.stacks import check_tolerance
+from axon.aggregation.wholeness import whole_rows
 from axon.errors import ConfigurationError
 from axon.seeds import stream
 from tests.aggregation.oracles import drawn
@@ -66,6 +68,16 @@ def test_whole_rows() -> None:
     stack[1, 2], stack[3, 0] = np.nan, -np.inf
     assert whole_rows(stack).tolist() == [0, 2]
     assert whole_rows(torch.from_numpy(stack)).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_bytes_in_the_other_order(name: str) -> None:
+    stack = drawn(7, 30)
+    swapped = stack.astype(">f4")
+    found = RULES[name](1)(swapped, [1.0, 2.0] * 3 + [1.0])  # type: ignore[arg-type]
+    assert found.dtype == swapped.dtype
+    expected = RULES[name](1)(list(stack), [1.0, 2.0] * 3 + [1.0])
+    np.testing.assert_array_equal(found, expected)
 
 
 class TestMean:

@@ -3,9 +3,10 @@
 means           the average, weighted by the batches behind each update or not
 coordinatewise  median, trimmed mean, mean around the median; `weighing` them
 neighbours      Krum and Multi-Krum; `diameters` MDA; `extraction` Bulyan
-geometric       the geometric median, centred clipping
+geometric       the geometric median, centred clipping; `hull` where their points lie
 filters         what can be done to updates before a rule
 rules           the robust rules as policies
+wholeness       how many vectors with NaN or infinity a rule bears; `ordering` how ties are broken
 
 A rule is a function of a stack, one vector a row, from numpy or torch; its result is of the same
 kind. Underneath, `engines` choose who does the work: `chunked` (with `gram` and `networks`) in this

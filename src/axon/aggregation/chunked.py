@@ -1,7 +1,7 @@
 """The engine for stacks in this machine's memory: chunks that a cache holds, cores side by side.
 
-Nothing is spent on looking for NaN beforehand: a chunk is done as if there were none, and done
-again with care where its result is not finite.
+Whether a chunk holds NaN or infinity is seen from sums of it, made when it has come into the cache
+anyway; the networks are then given +inf for NaN.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axon.aggregation.gram import pairwise
+from axon.aggregation import gram
 from axon.aggregation.networks import Schedule, schedule
+from axon.aggregation.ordering import canonical_order, classes
 from axon.aggregation.parts import PART, chunk_size, in_parts, parts
-from axon.aggregation.stacks import S, Stack, as_array, canonical_order, like
+from axon.aggregation.stacks import S, Stack, as_array, like
+from axon.aggregation.wholeness import Watch
 
 Array = NDArray[Any]
 
@@ -26,60 +28,74 @@ SHORT = 1 << 13
 """Values whose product with others a linear algebra library does in one thread, in one order."""
 
 
-def ranked_mean(stack: S, first: int, last: int) -> S:
+def ranked_mean(stack: S, first: int, last: int, watch: Watch | None = None) -> S:
     """In each coordinate the mean of the values of rank first..last-1; NaN counts as +inf."""
     values = as_array(stack)
     wanted = range(first, last)
     plan = schedule(len(values), tuple(wanted))
 
-    def mean(network: _Network, chunk: slice) -> Array:
-        places = network.run(values[:, chunk])
+    def mean(places: dict[int, Array]) -> Array:
         return _added_up([places[rank] for rank in wanted]) * _as(values, 1 / len(wanted))
 
-    def carefully(chunk: slice) -> Array:
-        return _mean_of(_sorted(values[:, chunk])[first:last])
+    def carefully(pieces: list[Array]) -> Array:
+        return _mean_of(_sorted(pieces)[first:last])
 
-    return like(_by_network(values, plan, mean, carefully), stack)
+    return like(_by_network(list(values), plan, (mean, carefully), watch), stack)
 
 
-def around_median(stack: S, rows: Sequence[int], keep: int) -> S:
+def around_median(stack: S, rows: Sequence[int], keep: int, watch: Watch | None = None) -> S:
     """In each coordinate the mean of the `keep` values of these rows nearest to their median.
 
     NaN counts as +inf, and of two values equally near the smaller is kept.
     """
     values = as_array(stack)
-    chosen = [int(row) for row in rows]
-    plan = schedule(len(chosen), tuple(range(len(chosen))))
+    count = len(rows)
+    plan = schedule(count, tuple(range(count)))
 
-    def mean(network: _Network, chunk: slice) -> Array:
-        places = network.run([values[row, chunk] for row in chosen])
-        ranks = [places[rank] for rank in range(len(chosen))]
+    def mean(places: dict[int, Array]) -> Array:
+        ranks = [places[rank] for rank in range(count)]
         return _added_up(_nearest(ranks, keep)) * _as(values, 1 / keep)
 
-    def carefully(chunk: slice) -> Array:
-        ranks = list(_sorted(np.stack([values[row, chunk] for row in chosen])))
-        return _mean_of(np.stack(_nearest(ranks, keep)))
+    def carefully(pieces: list[Array]) -> Array:
+        return _mean_of(np.stack(_nearest(list(_sorted(pieces)), keep)))
 
-    return like(_by_network(values, plan, mean, carefully), stack)
+    chosen = [values[int(row)] for row in rows]
+    return like(_by_network(chosen, plan, (mean, carefully), watch), stack)
 
 
 def squared_distances(stack: Stack) -> NDArray[np.float64]:
     """Between all rows: symmetric, 0 on the diagonal, inf from a row with NaN or infinity.
 
     Made from the rows in an order of their content, so that moving them moves the distances alone.
+    Rows that are alike are measured once.
     """
     values = as_array(stack)
-    order = canonical_order(values)
-    distances = np.empty((len(values), len(values)))
-    distances[np.ix_(order, order)] = pairwise([values[row] for row in order])
+    alike = classes(values)
+    kinds = np.empty(len(values), dtype=np.intp)
+    for kind, rows in enumerate(alike):
+        kinds[rows] = kind
+    between = gram.pairwise([values[rows[0]] for rows in alike])
+    for kind, rows in enumerate(alike):
+        if len(rows) > 1 and np.isinf(np.delete(between[kind], kind)).all():
+            between[kind, kind] = 0.0 if np.isfinite(values[rows[0]]).all() else np.inf
+    distances = between[np.ix_(kinds, kinds)]
+    np.fill_diagonal(distances, 0.0)
     return distances
+
+
+def inner_products(
+    stack: Stack, centre: Stack, rows: Sequence[int] | NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Of some rows' differences from a centre, in the order in which the rows are given."""
+    values = as_array(stack)
+    return gram.inner_products([values[row] for row in rows], as_array(centre))
 
 
 def combine(stack: S, factors: Sequence[float]) -> S:
     """Σ factor · row; rows of factor 0 are never read."""
     values = as_array(stack)
     # Added in an order of content, so that no bit depends on where a row stands.
-    used = canonical_order(values, [row for row, factor in enumerate(factors) if factor])
+    used = canonical_order(values, [row for row, by in enumerate(factors) if by], factors)
     by = np.array([factors[row] for row in used], dtype=np.float64)
     result = np.zeros(values.shape[1], dtype=values.dtype)
 
@@ -96,16 +112,15 @@ def combine(stack: S, factors: Sequence[float]) -> S:
     return like(result, stack)
 
 
-def squared_norms(stack: Stack, centre: Stack | None = None) -> NDArray[np.float64]:
-    """Of each row, or of its difference from a centre; inf for a row with NaN or infinity."""
+def lengths(stack: Stack) -> NDArray[np.float64]:
+    """Of each row; inf for a row with NaN or infinity, and for no other."""
     values = as_array(stack)
-    middle = None if centre is None else as_array(centre)
-    norms = _squared_norms(list(values), middle, values.dtype)
-    bad = np.flatnonzero(~np.isfinite(norms))
-    if bad.size:
-        # Squares that overflow in single precision do not in double.
-        norms[bad] = _squared_norms([values[row] for row in bad], middle, np.dtype(np.float64))
-    return np.where(np.isnan(norms), np.inf, norms)
+    norms = _squared_norms(list(values))
+    faint = gram.FLOOR * values.shape[1]
+    long = np.sqrt(norms)
+    for row in np.flatnonzero(~((norms >= faint) & (norms < np.inf))):
+        long[row] = _scaled_length(values[row])
+    return long
 
 
 class _Network:
@@ -117,33 +132,50 @@ class _Network:
         self.width = chunk_size(plan.scratch, kind.itemsize)
         self.scratch = np.empty((plan.scratch, self.width), dtype=kind)
 
-    def run(self, values: Sequence[Array] | Array) -> dict[int, Array]:
-        """The rows that hold the wanted ranks; a NaN spreads to at least one of them."""
+    def run(self, values: list[Array]) -> dict[int, Array]:
+        """The rows that hold the wanted ranks of values without NaN."""
         rows = [*values, *self.scratch[:, : len(values[0])]]
         for takes_low, left, right, into in self.plan.moves:
             (np.minimum if takes_low else np.maximum)(rows[left], rows[right], out=rows[into])
         return {rank: rows[place] for rank, place in self.plan.places.items()}
 
 
-def _by_network(
-    values: Array,
-    plan: Schedule,
-    mean: Callable[[_Network, slice], Array],
-    carefully: Callable[[slice], Array],
-) -> Array:
+Means = tuple[Callable[[dict[int, Array]], Array], Callable[[list[Array]], Array]]
+"""From the rows that hold the wanted ranks, and with care from the values."""
+
+
+def _by_network(rows: list[Array], plan: Schedule, means: Means, watch: Watch | None) -> Array:
     """A vector made chunk by chunk with a network, and with care where that is not finite."""
-    result = np.empty(values.shape[1], dtype=values.dtype)
+    size = len(rows[0])
+    result = np.empty(size, dtype=rows[0].dtype)
+    mean, carefully = means
 
     def work(begin: int, end: int) -> None:
-        network = _Network(plan, values.dtype)
+        network = _Network(plan, result.dtype)
         for chunk in _chunks(begin, end, network.width):
+            pieces, odd = without_nan([row[chunk] for row in rows])
+            if watch is not None:
+                watch.odd.update(odd)
             # Which of two zeros came first must not show: adding 0 makes -0 one of them.
-            np.add(mean(network, chunk), 0, out=result[chunk])
+            np.add(mean(network.run(pieces)), 0, out=result[chunk])
             if not np.isfinite(result[chunk]).all():
-                result[chunk] = carefully(chunk)
+                result[chunk] = carefully(pieces)
 
-    _quietly(work, values.shape[1])
+    _quietly(work, size)
     return result
+
+
+def without_nan(pieces: list[Array]) -> tuple[list[Array], list[int]]:
+    """The pieces as they are, but +inf for NaN, and which hold what is no number."""
+    kept, odd = [], []
+    for place, piece in enumerate(pieces):
+        # Of large values the sum overflows, which is told from infinity when it happens.
+        if not np.isfinite(np.add.reduce(piece)) and not np.isfinite(piece).all():
+            odd.append(place)
+            kept.append(np.fmin(piece, _as(piece, np.inf)))
+        else:
+            kept.append(piece)
+    return kept, odd
 
 
 def _nearest(ranks: list[Array], keep: int) -> list[Array]:
@@ -174,9 +206,8 @@ def _as(values: Array, number: float) -> Array:
     return np.asarray(number, dtype=values.dtype)
 
 
-def _sorted(block: Array) -> Array:
-    wide = block.astype(np.float64)
-    wide[np.isnan(wide)] = np.inf
+def _sorted(pieces: list[Array]) -> Array:
+    wide = np.stack(pieces).astype(np.float64)
     wide.sort(axis=0)
     return wide
 
@@ -203,24 +234,29 @@ def _summed(pieces: list[Array], factors: NDArray[np.float64]) -> Array:
     return total
 
 
-def _squared_norms(
-    rows: list[Array], centre: Array | None, kind: np.dtype[Any]
-) -> NDArray[np.float64]:
+def _squared_norms(rows: list[Array]) -> NDArray[np.float64]:
     size = len(rows[0])
     sums = np.zeros((len(parts(size)), len(rows)))
 
     def work(begin: int, end: int) -> None:
         for chunk in _chunks(begin, end, SHORT):
             for place, row in enumerate(rows):
-                apart = row[chunk].astype(kind, copy=False)
-                if centre is not None:
-                    apart = apart - centre[chunk]
+                piece = np.ascontiguousarray(row[chunk])
                 # Parts are a whole number of chunks, so each sum has one writer.
-                sums[chunk.start // PART, place] += np.dot(apart, apart)
+                sums[chunk.start // PART, place] += np.dot(piece, piece)
 
     _quietly(work, size)
     total: NDArray[np.float64] = sums.sum(axis=0)
     return total
+
+
+def _scaled_length(row: Array) -> float:
+    """Of a row whose squares overflow or vanish: brought to at most 1 before they are made."""
+    largest = float(np.abs(row).max(initial=0.0))
+    if largest == 0 or not np.isfinite(largest):
+        return 0.0 if largest == 0 else np.inf
+    squares = _squared_norms([row.astype(np.float64) / largest])[0]
+    return min(largest * float(np.sqrt(squares)), np.finfo(np.float64).max)
 
 
 def _chunks(begin: int, end: int, width: int) -> Iterator[slice]:

@@ -7,6 +7,7 @@ plain       whatever else torch knows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from axon.aggregation import chunked
 from axon.aggregation.stacks import S, Stack
+from axon.aggregation.wholeness import Watch
 
 if TYPE_CHECKING:
     import torch
@@ -23,10 +25,15 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """What the rules need of a machine."""
 
-    def ranked_mean(self, stack: S, first: int, last: int) -> S:
-        """In each coordinate the mean of the values of rank first..last-1; NaN counts as +inf."""
+    def ranked_mean(self, stack: S, first: int, last: int, watch: Watch | None = None) -> S:
+        """In each coordinate the mean of the values of rank first..last-1; NaN counts as +inf.
 
-    def around_median(self, stack: S, rows: Sequence[int], keep: int) -> S:
+        The watch is told of NaN and infinity anywhere in the stack.
+        """
+
+    def around_median(
+        self, stack: S, rows: Sequence[int], keep: int, watch: Watch | None = None
+    ) -> S:
         """In each coordinate the mean of the `keep` values of these rows nearest their median."""
 
     def squared_distances(self, stack: Stack) -> Stack:
@@ -53,18 +60,30 @@ def squared_distances(stack: Stack) -> NDArray[np.float64]:
     return np.asarray(engine_for(stack).squared_distances(stack), dtype=np.float64)
 
 
-def squared_norms(stack: Stack, centre: Stack | None = None) -> NDArray[np.float64]:
-    """Of each row, or of its difference from a centre; inf for a row with NaN or infinity."""
+def inner_products(
+    stack: S, centre: S, rows: Sequence[int] | NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Of some rows' differences from a centre, in double, in the order of the rows given."""
     if isinstance(stack, np.ndarray) or stack.device.type == "cpu":
-        return chunked.squared_norms(stack, centre)
+        return chunked.inner_products(stack, centre, rows)
     from axon.aggregation import plain
 
-    return np.asarray(plain.squared_norms(stack, cast("torch.Tensor | None", centre)))
+    return np.asarray(plain.inner_products(stack, cast("torch.Tensor", centre), list(rows)))
+
+
+def lengths(stack: Stack) -> NDArray[np.float64]:
+    """Of each row; inf for a row with NaN or infinity, and for no other."""
+    if isinstance(stack, np.ndarray) or stack.device.type == "cpu":
+        return chunked.lengths(stack)
+    from axon.aggregation import plain
+
+    return np.asarray(plain.lengths(stack))
 
 
 def average(stack: S, rows: Sequence[int] | NDArray[np.intp], weights: Sequence[float]) -> S:
     """The mean of some rows, by weight; all others are never read."""
-    total = float(np.sum([weights[row] for row in rows]))
+    # Rounded once, in whatever order the rows are.
+    total = math.fsum(float(weights[row]) for row in rows)
     factors = [0.0] * len(stack)
     for row in rows:
         factors[row] = float(weights[row]) / total

@@ -7,23 +7,21 @@ from numpy.typing import NDArray
 
 from axon.aggregation.engines import engine_for
 from axon.aggregation.neighbours import Neighbourhood, scores
-from axon.aggregation.stacks import S, check_stack, check_tolerance, check_whole
+from axon.aggregation.stacks import S, check_stack, check_tolerance
 
 
 def bulyan(stack: S, *, f: int) -> S:
     """Krum's choice from those left, n-2f times over; then the mean of the n-4f nearest the median.
 
     Needs n ≥ 4f+3; for f = 0 it is the mean. Bears f rows that hold anything, NaN and infinity
-    included. Weights do not apply: values of one coordinate come from several rows.
+    included, and refuses more than f that are not whole. Weights do not apply: values of one
+    coordinate come from several rows.
     """
     check_stack(stack, name="bulyan")
     n = len(stack)
     check_tolerance(n, f, name="bulyan", times=4, plus=3)
-    selected = extracted(Neighbourhood(stack, f), n - 2 * f)
-    check_whole(selected, n, name="bulyan")
-    # β values; where fewer rows are whole than were to be selected, no more than these.
-    keep = min(n - 4 * f, len(selected))
-    return engine_for(stack).around_median(stack, [int(row) for row in selected], keep)
+    selected = extracted(Neighbourhood(stack, f, name="bulyan"), n - 2 * f)
+    return engine_for(stack).around_median(stack, [int(row) for row in selected], n - 4 * f)
 
 
 def extracted(near: Neighbourhood, count: int) -> NDArray[np.intp]:
@@ -35,7 +33,7 @@ def extracted(near: Neighbourhood, count: int) -> NDArray[np.intp]:
     rows, order, distances = np.arange(len(near.stack)), near.order, near.sorted
     able = np.isin(rows, near.whole)
     selected: list[int] = []
-    for _ in range(min(count, len(near.whole))):
+    for _ in range(count):
         nearest = max(0, len(rows) - near.f - 2)
         key = scores(distances[able, :nearest])
         selected.append(near.best(rows[able], key))

@@ -1,6 +1,7 @@
 """What is done to a stack before a rule: rows cut short, put in buckets, mixed with neighbours.
 
-Each gives another stack. Rows with NaN or infinity stay such rows, for the rule to leave out.
+Each gives another stack. Rows with NaN or infinity stay such rows, for the rule to leave out or to
+refuse; what is told an f refuses more than f itself (`wholeness`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from axon.aggregation.engines import average, squared_distances, squared_norms
+from axon.aggregation.engines import average, lengths, squared_distances
+from axon.aggregation.ordering import canonical_order
 from axon.aggregation.stacks import (
     S,
     Stack,
-    canonical_order,
+    check_above_0,
+    check_count,
     check_stack,
     check_tolerance,
     check_weights,
-    whole_rows,
 )
-from axon.errors import ConfigurationError
+from axon.aggregation.wholeness import check_whole, whole_rows
 from axon.seeds import stream
 
 
@@ -34,13 +36,15 @@ def clipping(stack: S, *, radius: float | None = None, f: int | None = None) -> 
     check_stack(stack, name="clipping")
     n = len(stack)
     check_tolerance(n, f or 0, name="clipping", times=1, plus=1)
-    if radius is not None and not radius > 0:
-        raise ConfigurationError(f"clipping needs a radius above 0, got {radius}")
-    lengths = np.sqrt(squared_norms(stack))
-    reach = _reach(lengths, f) if radius is None else radius
+    if radius is not None:
+        check_above_0(radius, name="clipping", what="radius")
+    long = lengths(stack)
+    if f is not None:
+        check_whole(np.flatnonzero(np.isfinite(long)), n, f, name="clipping")
+    reach = _reach(long, f) if radius is None else radius
     factors = np.ones(n)
-    longer = (lengths > reach) & np.isfinite(lengths)
-    factors[longer] = reach / lengths[longer]
+    longer = (long > reach) & np.isfinite(long)
+    factors[longer] = reach / long[longer]
     return _scaled(stack, factors)
 
 
@@ -59,8 +63,7 @@ def bucketing(stack: S, *, size: int, seed: int = 0, weights: Sequence[float] | 
 
 def buckets(stack: Stack, *, size: int, seed: int = 0) -> list[NDArray[np.intp]]:
     """Which rows share a bucket."""
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise ConfigurationError(f"bucketing needs a whole size of at least 1, got {size!r}")
+    check_count(size, name="bucketing", what="size", least=1)
     n = len(stack)
     dealt = canonical_order(stack)[stream(seed, "buckets", n).permutation(n)]
     return [dealt[first : first + size] for first in range(0, n, size)]
@@ -77,11 +80,12 @@ def nearest_neighbour_mixing(stack: S, *, f: int) -> S:
     check_tolerance(n, f, name="nearest_neighbour_mixing", times=2, plus=1)
     distances = squared_distances(stack)
     whole = whole_rows(stack, distances)
+    check_whole(whole, n, f, name="nearest_neighbour_mixing")
     place = np.argsort(canonical_order(stack))
     mixed: list[S] = []
     for row in range(n):
         if row not in whole:
-            mixed.append(cast(S, stack[row]))
+            mixed.append(_held(stack)[row])
             continue
         away = distances[row].copy()
         away[row] = -1.0
@@ -98,11 +102,17 @@ def _reach(lengths: NDArray[np.float64], f: int | None) -> float:
 
 def _scaled(stack: S, factors: NDArray[np.float64]) -> S:
     if isinstance(stack, np.ndarray):
-        return cast(S, stack * factors.astype(stack.dtype)[:, None])
+        by_row = factors[:, None].astype(stack.dtype)
+        return cast(S, (stack * by_row).astype(stack.dtype, copy=False))
     import torch
 
     by = torch.from_numpy(factors).to(device=stack.device, dtype=stack.dtype)
-    return cast(S, stack * by.unsqueeze(1))
+    return cast(S, stack.detach() * by.unsqueeze(1))
+
+
+def _held(stack: S) -> Any:
+    """The stack without what torch remembers of how it was made."""
+    return stack if isinstance(stack, np.ndarray) else stack.detach()
 
 
 def _or_alike(weights: NDArray[np.float64], bucket: NDArray[np.intp]) -> list[float]:
@@ -112,7 +122,9 @@ def _or_alike(weights: NDArray[np.float64], bucket: NDArray[np.intp]) -> list[fl
 
 def _stacked(rows: list[S]) -> S:
     if isinstance(rows[0], np.ndarray):
-        return cast(S, np.stack(cast("list[NDArray[Any]]", rows)))
+        stacked = np.stack(cast("list[NDArray[Any]]", rows))
+        # Stacking forgets an order of bytes that is not this machine's.
+        return cast(S, stacked.astype(rows[0].dtype, copy=False))
     import torch
 
     return cast(S, torch.stack(cast("list[torch.Tensor]", rows)))

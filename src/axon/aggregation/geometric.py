@@ -1,30 +1,35 @@
-"""Rules that look for a point in the middle of all rows: geometric median and centred clipping."""
+"""Rules that look for a point in the middle of all rows: geometric median and centred clipping.
+
+Both start from a point and move it by the rows' differences from there. Where it goes is found from
+the inner products of these (`hull`), so that the rows are gone over a few times, however many steps
+it takes.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from axon.aggregation.coordinatewise import median
-from axon.aggregation.engines import engine_for, squared_norms
+from axon.aggregation.coordinatewise import middle
+from axon.aggregation.engines import average, engine_for, inner_products, squared_distances
+from axon.aggregation.hull import Hull, drawn_to, resting_row
+from axon.aggregation.ordering import canonical_order
 from axon.aggregation.stacks import (
     S,
+    check_above_0,
+    check_count,
     check_stack,
     check_tolerance,
-    check_whole,
-    is_finite,
     narrowed,
     weighed,
     widened,
 )
+from axon.aggregation.wholeness import borne, check_whole, is_finite
 from axon.errors import ConfigurationError
-
-SMOOTHING = 1e-6
-"""Of the typical distance from the start: rows nearer to the point count as being this far, so
-that none draws it without end."""
 
 
 def geometric_median(
@@ -32,34 +37,37 @@ def geometric_median(
     *,
     f: int | None = None,
     weights: Sequence[float] | None = None,
-    tolerance: float = 1e-5,
-    iterations: int = 100,
+    tolerance: float = 1e-6,
+    iterations: int = 1000,
 ) -> S:
     """The point of the least weighted sum of distances (not squared) to all rows.
 
-    Weiszfeld's iteration, smoothed, from the coordinate-wise median until a step is below
-    `tolerance` of the typical distance, or `iterations` are done. Needs n ≥ 2f+1; rows that are not
-    whole do not count. A row draws the point with a force of its weight however far away it lies,
-    so rows are borne while they weigh less than half of all: a lying weight counts as so many rows.
+    Where it is one of the rows, that row; else found by Weiszfeld's iteration from the
+    coordinate-wise median, until a step is no longer than `tolerance` of the typical distance or
+    `iterations` are done. Needs n ≥ 2f+1, without f it bears (n-1)//2; rows that are not whole do
+    not count, nor does a row whose squared distance no float64 holds, and more than f that are not
+    whole are refused. A row draws the point with a force of its weight however far away it lies, so
+    rows are borne while they weigh less than half of all: a lying weight counts as so many rows.
     """
-    check_stack(stack, name="geometric_median")
+    name = "geometric_median"
+    check_stack(stack, name=name)
+    check_count(iterations, name=name, what="number of iterations")
+    check_above_0(tolerance, name=name, what="tolerance")
     some, by = weighed(widened(stack), weights)
-    check_tolerance(len(some), f or 0, name="geometric_median", times=2, plus=1)
+    check_tolerance(len(some), 0 if f is None else f, name=name, times=2, plus=1)
+    point, whole = middle(some, by, borne(len(some), f), name=name)
     pull = np.ones(len(some)) if by is None else by
-    point = median(some)
-    away = _distances(some, point, name="geometric_median")
-    typical = float(np.median(away[np.isfinite(away)]))
-    if typical == 0:
-        typical = float(away[np.isfinite(away)].max())
-    for _ in range(iterations if typical > 0 else 0):
-        factors = pull / np.maximum(away, SMOOTHING * typical)
-        factors /= factors.sum()
-        before, point = point, engine_for(some).combine(some, factors.tolist())
-        moved = squared_norms(before[None], point)[0] ** 0.5
-        if moved <= tolerance * typical:
-            break
-        away = _distances(some, point, name="geometric_median")
-    return narrowed(point, stack)
+    order = canonical_order(some, whole, pull)
+    products = inner_products(some, point, order)
+    near = np.isfinite(products.diagonal())
+    order, products = order[near], products[np.ix_(near, near)]
+    distances = squared_distances(some)[np.ix_(order, order)]
+    row = resting_row(products, distances, pull[order]) if iterations else None
+    if row is not None:
+        return narrowed(average(some, order[[row]], [1.0] * len(some)), stack)
+    hull = Hull(products)
+    shares = drawn_to(hull, pull[order], tolerance=tolerance, iterations=iterations)
+    return narrowed(_placed(some, point, order, shares), stack)
 
 
 def centered_clipping(
@@ -74,44 +82,70 @@ def centered_clipping(
 
     Karimireddy et al. 2021: v ← v + 1/n Σ (xᵢ - v) min(1, r / |xᵢ - v|). It starts from the centre
     given, such as the last aggregate, or from the coordinate-wise median; the radius is the median
-    distance from there unless given. Needs n ≥ 2f+1. A row moves the result by at most
-    `iterations` · r / n; one that is not whole does not move it. Weights do not apply: they would
-    lift that limit.
+    distance from there unless given. Needs n ≥ 2f+1, without f it bears (n-1)//2. A row moves the
+    result by at most `iterations` · r / n; one that is not whole does not move it, nor does one
+    whose squared distance no float64 holds, and more than f that are not whole are refused. Weights
+    do not apply: they would lift that limit.
     """
-    check_stack(stack, name="centered_clipping")
-    n = len(stack)
-    check_tolerance(n, f or 0, name="centered_clipping", times=2, plus=1)
-    if radius is not None and not radius > 0:
-        raise ConfigurationError(f"centered_clipping needs a radius above 0, got {radius}")
+    name, n = "centered_clipping", len(stack)
+    check_stack(stack, name=name)
+    check_tolerance(n, 0 if f is None else f, name=name, times=2, plus=1)
+    check_count(iterations, name=name, what="number of iterations")
+    if radius is not None:
+        check_above_0(radius, name=name, what="radius")
     some = widened(stack)
-    point = median(some) if centre is None else _checked(widened(centre), some)
-    away = _distances(some, point, name="centered_clipping")
-    reach = float(np.median(away)) if radius is None else radius
-    if not np.isfinite(reach):
-        reach = float(away[np.isfinite(away)].max())
-    if reach == 0:
-        return narrowed(point, stack)
-    for step in range(iterations):
-        if step:
-            away = _distances(some, point, name="centered_clipping")
-        # Infinitely far away, nothing is left of a row: it is not read.
-        share = reach / np.maximum(away, reach) / n
-        moved = engine_for(some).combine(some, share.tolist())
-        point = cast(S, moved + point * (1.0 - float(share.sum())))
-    return narrowed(point, stack)
+    if centre is None:
+        point, whole = middle(some, None, borne(n, f), name=name)
+    else:
+        point, whole = _checked(centre, some), np.arange(n)
+    order = canonical_order(some, whole)
+    products = inner_products(some, point, order)
+    near = np.isfinite(products.diagonal())
+    if centre is not None:
+        whole = order[[ok or is_finite(some[row]) for row, ok in zip(order, near, strict=True)]]
+        check_whole(whole, n, borne(n, f), name=name)
+    hull = Hull(products[np.ix_(near, near)])
+    shares = _clipped(hull, n, radius, iterations)
+    return narrowed(_placed(some, point, order[near], shares), stack)
+
+
+def _clipped(hull: Hull, n: int, radius: float | None, iterations: int) -> NDArray[np.float64]:
+    """The shares of a centre moved so many times; rows that are not in the hull are not near."""
+    shares = np.zeros(len(hull.norms))
+    away = hull.away(shares)
+    if radius is None:
+        # Of all rows: those that are not whole are infinitely far.
+        everyone = np.sort([*away, *[np.inf] * (n - len(away))])
+        radius = float((everyone[(n - 1) // 2] + everyone[n // 2]) / 2)
+        radius = radius if math.isfinite(radius) else float(away.max(initial=0.0))
+    for _ in range(iterations if radius > 0 else 0):
+        far = away > radius
+        share = np.where(far, radius / np.where(far, away, 1.0), 1.0) / n
+        shares = shares * (1 - float(share.sum())) + share
+        away = hull.away(shares)
+    return shares
+
+
+def _placed(stack: S, centre: S, rows: NDArray[np.intp], shares: NDArray[np.float64]) -> S:
+    """The centre moved by shares of the rows' differences from it."""
+    factors = np.zeros(len(stack))
+    factors[rows] = shares
+    rest = 1 - float(shares.sum())
+    moved = engine_for(stack).combine(stack, factors.tolist())
+    # What is left is nothing but rounding once the point is made of rows alone.
+    return moved if abs(rest) < 1e-12 else cast(S, moved + centre * rest)
 
 
 def _checked(centre: S, stack: S) -> S:
-    if centre.shape != stack.shape[1:] or not is_finite(centre):
+    if type(centre) is not type(stack):
+        raise ConfigurationError(
+            f"centered_clipping needs a centre of the stack's kind, {type(stack).__name__}, "
+            f"got {type(centre).__name__}"
+        )
+    like = narrowed(widened(centre), stack)
+    if tuple(like.shape) != tuple(stack.shape[1:]) or not is_finite(like):
         raise ConfigurationError(
             f"centered_clipping needs a centre of {stack.shape[1]} finite values, "
-            f"got shape {tuple(centre.shape)}"
+            f"got shape {tuple(like.shape)}"
         )
-    return centre
-
-
-def _distances(stack: S, point: S, *, name: str) -> NDArray[np.float64]:
-    """Of each row from the point; infinite for rows that are not whole, of which some must be."""
-    away = np.sqrt(squared_norms(stack, point))
-    check_whole(np.flatnonzero(np.isfinite(away)), len(stack), name=name)
-    return away
+    return like

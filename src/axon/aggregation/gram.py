@@ -2,8 +2,8 @@
 
 |x - y|² = |x|² + |y|² - 2 x·y loses everything where x and y are large and close together. So the
 product is made of differences from one of the rows, chosen among those that most others are near
-to. Rows that still lie close together but far from it, such as several attackers that send the
-same, are measured again from one of their own.
+to. Rows that still lie close together but far from it, such as attackers that send nearly the same,
+are measured again from one of their own, and those whose squares overflow or vanish in double.
 """
 
 from __future__ import annotations
@@ -33,56 +33,85 @@ CLOSE = 1 / 32
 PROBES, PROBE = 16, 16
 """Places looked at to choose the centre, and coordinates at each."""
 
+FLOOR = 1e-31
+"""For each coordinate: below, squares in single precision have too few bits left, or none."""
+
+DOUBLE: np.dtype[Any] = np.dtype(np.float64)
+
 
 def pairwise(rows: list[Array]) -> Matrix:
     """Squared distances: 0 on the diagonal, inf from a row with NaN or infinity to any other."""
     kind = rows[0].dtype
     with np.errstate(all="ignore"):
-        centre = _central(rows)
-        product = _product(rows, rows[centre], kind)
+        product = _product(rows, rows[_central(rows)], kind)
         broken = ~np.isfinite(product.diagonal())
-        if not broken.any():
-            return _measured(rows, product, kind)
         whole = [at for at, row in enumerate(rows) if not broken[at] or np.isfinite(row).all()]
         distances = np.full((len(rows), len(rows)), np.inf)
-        if whole:
-            some = [rows[at] for at in whole]
-            if broken[whole].any():
-                # The centre was no number, or squares overflow that do not in double.
-                kind = np.dtype(np.float64)
-                product = _product(some, some[_central(some)], kind)
-            else:
-                product = product[np.ix_(whole, whole)]
-            distances[np.ix_(whole, whole)] = _measured(some, product, kind)
+        some = [rows[at] for at in whole]
+        distances[np.ix_(whole, whole)] = _measured(some, product[np.ix_(whole, whole)], kind)
         np.fill_diagonal(distances, 0.0)
     return distances
 
 
+def inner_products(rows: list[Array], centre: Array) -> Matrix:
+    """Of the rows' differences from a centre; nothing of use where a row is not whole."""
+    kind = rows[0].dtype
+    with np.errstate(all="ignore"):
+        product = _product(rows, centre, kind)
+        norms = product.diagonal()
+        broken = [at for at in np.flatnonzero(~np.isfinite(norms)) if np.isfinite(rows[at]).all()]
+        # Rows much nearer than most need no more bits than these.
+        faint = float(np.median(norms)) < FLOOR * len(centre)
+        if kind != DOUBLE and (broken or faint):
+            product = _product(rows, centre, DOUBLE)
+    return product
+
+
 def _measured(rows: list[Array], product: Matrix, kind: np.dtype[Any]) -> Matrix:
-    """The distances that a product gives, with those that it cannot give measured again."""
-    distances, lost = _from_product(product)
-    groups = _connected(lost)
+    """The distances that a product gives, with those that it cannot give measured again.
+
+    The row that others are measured from knows them all then, in double at the latest, so that the
+    groups left get smaller.
+    """
+    size = len(rows[0]) if rows else 0
+    distances, lost, blurred = _from_product(product, size, kind)
+    groups = [(group, blurred) for group in _connected(lost | blurred)]
     while groups:
-        group = groups.pop()
+        group, blurred = groups.pop()
+        inner = np.ix_(group, group)
         near = [rows[at] for at in group]
-        inside, lost = _from_product(_product(near, near[0], kind))
-        distances[np.ix_(group, group)] = inside
-        # The row measured from has lost nothing now, so that the groups get smaller.
-        groups += [[group[at] for at in smaller] for smaller in _connected(lost)]
+        finer = DOUBLE if blurred[inner].any() else kind
+        product = _product(near, near[_central(near)], finer)
+        distances[inner], lost, unsure = _from_product(product, size, finer)
+        blurred = np.zeros_like(blurred)
+        blurred[inner] = unsure
+        left = [[group[at] for at in smaller] for smaller in _connected(lost | unsure)]
+        groups += [(smaller, blurred) for smaller in left]
     return distances
 
 
-def _from_product(product: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Squared distances, and between whom they are mostly rounding."""
+def _from_product(
+    product: Matrix, size: int, kind: np.dtype[Any]
+) -> tuple[Matrix, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Squared distances, between whom they are mostly rounding, and who needs more precision.
+
+    That are squares which overflow or vanish. In double one of two that overflows is far away from
+    the other, and two that do may be anything to one another.
+    """
     norms = product.diagonal()
     both = norms[:, None] + norms[None, :]
     distances = np.maximum(both - product - product.T, 0.0)
+    endless = ~np.isfinite(norms)
+    if kind == DOUBLE:
+        blurred = endless[:, None] & endless[None, :]
+    else:
+        blurred = endless[:, None] | endless[None, :] | (distances < FLOOR * size)
     # Overflow leaves inf - inf: far away.
     distances[np.isnan(distances)] = np.inf
-    np.fill_diagonal(distances, 0.0)
     lost = distances < CLOSE * both
-    np.fill_diagonal(lost, False)
-    return distances, lost
+    for matrix in (distances, lost, blurred):
+        np.fill_diagonal(matrix, 0)
+    return distances, lost, blurred
 
 
 def _connected(linked: NDArray[np.bool_]) -> list[list[int]]:

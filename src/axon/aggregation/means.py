@@ -13,7 +13,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from axon.aggregation.stacks import S, Stack, check_stack, check_weights
+from axon.aggregation.stacks import S, Stack, as_weights, check_stack, check_weights
 from axon.values import Vector
 
 BLOCK = 1 << 16
@@ -151,7 +151,7 @@ def _common_size(vectors: Sequence[Vector]) -> int:
 
 def _factors(weights: Sequence[float], vectors: int) -> NDArray[np.float32]:
     """The weights, checked, with the largest brought to 1/8."""
-    values = np.asarray(weights, dtype=np.float64)
+    values = as_weights(weights)
     if values.shape != (vectors,):
         raise ValueError(f"{vectors} vectors need as many weights, got {values.size}")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))

@@ -1,28 +1,23 @@
 """Krum and Multi-Krum: the vectors with the nearest neighbours.
 
 A score sums the squared distances to the nearest others. Both rules bear f rows that hold anything,
-NaN and infinity included; a row that is not whole is never selected. Equal scores are told apart by
+NaN and infinity included; a row that is not whole is never selected, and more than f are refused
+(`wholeness`). Equal scores are told apart by
 scores over all rows, then by what the rows hold, never by where they stand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from axon.aggregation.engines import average, squared_distances
-from axon.aggregation.stacks import (
-    S,
-    Stack,
-    canonical_order,
-    check_stack,
-    check_tolerance,
-    check_whole,
-    weighed,
-    whole_rows,
-)
+from axon.aggregation.ordering import canonical_order
+from axon.aggregation.stacks import S, Stack, check_count, check_stack, check_tolerance, weighed
+from axon.aggregation.wholeness import check_whole, whole_rows
 from axon.errors import ConfigurationError
 
 Key = tuple[NDArray[np.float64], ...]
@@ -37,7 +32,8 @@ def krum(stack: S, *, f: int) -> S:
     """
     check_stack(stack, name="krum")
     check_tolerance(len(stack), f, name="krum", times=2, plus=3)
-    return average(stack, _selected(stack, f, 1, name="krum"), [1.0] * len(stack))
+    near = Neighbourhood(stack, f, name="krum")
+    return average(stack, near.ranked()[:1], [1.0] * len(stack))
 
 
 def multi_krum(
@@ -54,20 +50,25 @@ def multi_krum(
     n = len(stack)
     check_tolerance(n, f, name="multi_krum", times=2, plus=3)
     count = n - f - 2 if m is None else m
-    if not 1 <= count <= n - f:
+    check_count(count, name="multi_krum", what="m", least=1)
+    if count > n - f:
         raise ConfigurationError(f"multi_krum needs m from 1 to n-f = {n - f}, got {m}")
-    chosen = _selected(stack, f, count, name="multi_krum")
-    return average(stack, chosen, [1.0] * n if by is None else by.tolist())
+    near = Neighbourhood(stack, f, by, name="multi_krum")
+    return average(stack, near.ranked()[:count], [1.0] * n if by is None else by.tolist())
 
 
 class Neighbourhood:
     """The distances between rows, with each row's neighbours in the order of nearness."""
 
-    def __init__(self, stack: Stack, f: int) -> None:
+    def __init__(
+        self, stack: Stack, f: int, weights: NDArray[np.float64] | None = None, *, name: str
+    ) -> None:
         self.stack = stack
         self.f = f
+        self.weights = weights
         distances = squared_distances(stack)
         self.whole = whole_rows(stack, distances)
+        check_whole(self.whole, len(stack), f, name=name)
         np.fill_diagonal(distances, np.nan)
         # NaN sorts last: a row is dropped from its own neighbours.
         self.order = np.argsort(distances, axis=1, kind="stable")[:, :-1]
@@ -80,23 +81,23 @@ class Neighbourhood:
         keys = [values[self.whole] for values in reversed(self.keys)]
         ranked: NDArray[np.intp] = self.whole[np.lexsort(keys)]
         if np.logical_and.reduce([np.diff(values[ranked]) == 0 for values in self.keys]).any():
-            ranked = self.whole[np.lexsort([self._places()[self.whole], *keys])]
+            ranked = self.whole[np.lexsort([self.places[self.whole], *keys])]
         return ranked
 
     def best(self, rows: NDArray[np.intp], key: Key) -> int:
         """The row of the smallest key, given in the order of the rows; ties as in `ranked`."""
-        for values in key:
-            smallest = values == values.min()
-            rows, key = rows[smallest], tuple(other[smallest] for other in key)
-            if len(rows) == 1:
-                return int(rows[0])
+        keys = np.array(key)
+        for level in range(len(keys)):
+            smallest = keys[level] == keys[level].min()
+            rows, keys = rows[smallest], keys[:, smallest]
         for values in self.keys:
             rows = rows[values[rows] == values[rows].min()]
-        return int(rows[0] if len(rows) == 1 else rows[self._places()[rows].argmin()])
+        return int(rows[0] if len(rows) == 1 else rows[self.places[rows].argmin()])
 
-    def _places(self) -> NDArray[np.intp]:
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
         """Where each row comes in an order of content: looked for only where all else is equal."""
-        return np.argsort(canonical_order(self.stack))
+        return np.argsort(canonical_order(self.stack, by=self.weights))
 
 
 def scores(nearest: NDArray[np.float64]) -> Key:
@@ -106,10 +107,3 @@ def scores(nearest: NDArray[np.float64]) -> Key:
     sums = np.cumsum(np.where(endless, 0.0, nearest), axis=1)
     last = sums[:, -1] if sums.shape[1] else np.zeros(len(sums))
     return endless.sum(axis=1).astype(np.float64), last
-
-
-def _selected(stack: Stack, f: int, count: int, *, name: str) -> NDArray[np.intp]:
-    """The rows of the smallest scores; fewer where fewer are whole."""
-    near = Neighbourhood(stack, f)
-    check_whole(near.whole, len(stack), name=name)
-    return near.ranked()[:count]

@@ -10,17 +10,21 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from axon.aggregation.wholeness import Watch
+
 BLOCK = 1 << 20
 """Values held a second time at once, in all rows together."""
 
 
-def ranked_mean(stack: Tensor, first: int, last: int) -> Tensor:
+def ranked_mean(stack: Tensor, first: int, last: int, watch: Watch | None = None) -> Tensor:
     """In each coordinate the mean of the values of rank first..last-1; NaN counts as +inf."""
-    means = [_mean_of(_sorted(block)[first:last]) for block in _blocks(stack)]
+    means = [_mean_of(_sorted(block, watch)[first:last]) for block in _blocks(stack)]
     return _joined(means, stack)
 
 
-def around_median(stack: Tensor, rows: Sequence[int], keep: int) -> Tensor:
+def around_median(
+    stack: Tensor, rows: Sequence[int], keep: int, watch: Watch | None = None
+) -> Tensor:
     """In each coordinate the mean of the `keep` values of these rows nearest to their median.
 
     NaN counts as +inf, and of two values equally near the smaller is kept.
@@ -28,7 +32,7 @@ def around_median(stack: Tensor, rows: Sequence[int], keep: int) -> Tensor:
     chosen = torch.tensor([int(row) for row in rows], device=stack.device)
     means = []
     for block in _blocks(stack):
-        ranks = _sorted(block.index_select(0, chosen))
+        ranks = _sorted(block.index_select(0, chosen), watch)
         middle = (ranks[(len(ranks) - 1) // 2] + ranks[len(ranks) // 2]) / 2
         # Stable, and the values ascend: of two equally near the smaller comes first.
         nearest = (ranks - middle).abs().argsort(dim=0, stable=True)[:keep]
@@ -45,14 +49,29 @@ def squared_distances(stack: Tensor) -> Tensor:
     return total.nan_to_num(nan=torch.inf, posinf=torch.inf).fill_diagonal_(0.0)
 
 
-def squared_norms(stack: Tensor, centre: Tensor | None = None) -> Tensor:
-    """Of each row, or of its difference from a centre, on the CPU; inf from NaN or infinity."""
-    total = torch.zeros(len(stack), dtype=torch.float64)
-    middles = None if centre is None else _blocks(centre.unsqueeze(0), len(stack))
+def inner_products(stack: Tensor, centre: Tensor, rows: Sequence[int]) -> Tensor:
+    """Of some rows' differences from a centre, on the CPU, in the order of the rows given."""
+    chosen = torch.tensor([int(row) for row in rows], device=stack.device)
+    total = torch.zeros(len(rows), len(rows), dtype=torch.float64)
+    middles = _blocks(centre.unsqueeze(0), len(stack))
+    for block, middle in zip(_blocks(stack), middles, strict=True):
+        apart = block.index_select(0, chosen.to(block.device)) - middle
+        total += (apart @ apart.T).cpu()
+    return total
+
+
+def lengths(stack: Tensor) -> Tensor:
+    """Of each row, on the CPU; inf for a row with NaN or infinity, and for no other."""
+    largest = torch.zeros(len(stack), dtype=torch.float64)
     for block in _blocks(stack):
-        apart = block if middles is None else block - next(middles)
-        total += apart.square().sum(dim=1).cpu()
-    return total.nan_to_num(nan=torch.inf, posinf=torch.inf)
+        largest = torch.maximum(largest, block.abs().amax(dim=1).cpu())
+    # Brought to at most 1, no square overflows.
+    by = torch.where((largest > 0) & largest.isfinite(), largest, 1.0).unsqueeze(1)
+    total = torch.zeros(len(stack), dtype=torch.float64)
+    for block in _blocks(stack):
+        total += (block / by.to(block.device)).square().sum(dim=1).cpu()
+    long = (largest * total.sqrt()).clamp(max=torch.finfo(torch.float64).max)
+    return torch.where(largest.isfinite(), long, torch.inf)
 
 
 def combine(stack: Tensor, factors: Sequence[float]) -> Tensor:
@@ -77,7 +96,9 @@ def _blocks(stack: Tensor, rows: int | None = None) -> Iterator[Tensor]:
         yield block.to(device).double()
 
 
-def _sorted(block: Tensor) -> Tensor:
+def _sorted(block: Tensor, watch: Watch | None) -> Tensor:
+    if watch is not None and not bool(block.isfinite().all()):
+        watch.tell()
     return block.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf).sort(dim=0).values
 
 

@@ -1,4 +1,4 @@
-"""Stacks of vectors, one a row, from numpy or torch: their kind, whether they fit, their order."""
+"""Stacks of vectors, one a row, from numpy or torch: their kind, and whether they fit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 Stack: TypeAlias = "NDArray[Any] | torch.Tensor"
 S = TypeVar("S", bound="NDArray[Any] | torch.Tensor")
 
-FEW = 64
-"""Columns looked at first for an order of the rows: nearly always enough to tell them apart."""
-
-MANY = 1 << 16
-"""Columns looked at in one go at most, for rows that begin alike."""
-
 
 def check_stack(stack: Stack, *, name: str) -> None:
     """Raises `ConfigurationError` unless this is a stack of at least one row of floats."""
@@ -36,8 +30,7 @@ def check_stack(stack: Stack, *, name: str) -> None:
 
 def check_tolerance(n: int, f: int, *, name: str, times: int, plus: int) -> None:
     """Raises `ConfigurationError` unless `n` updates are enough to bear `f` that are anything."""
-    if isinstance(f, bool) or not isinstance(f, int | np.integer) or f < 0:
-        raise ConfigurationError(f"{name} needs a whole f of at least 0, got {f!r}")
+    check_count(f, name=name, what="f")
     if n < times * f + plus:
         raise ConfigurationError(
             f"{name} needs at least {times}f+{plus} = {times * f + plus} updates, got {n}",
@@ -45,9 +38,21 @@ def check_tolerance(n: int, f: int, *, name: str, times: int, plus: int) -> None
         )
 
 
+def check_count(count: int, *, name: str, what: str, least: int = 0) -> None:
+    """Raises `ConfigurationError` unless this is a whole number of at least so much."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
+        raise ConfigurationError(f"{name} needs a whole {what} of at least {least}, got {count!r}")
+
+
+def check_above_0(number: float, *, name: str, what: str) -> None:
+    """Raises `ConfigurationError` unless this is a number above 0, which infinity is."""
+    if not (isinstance(number, int | float | np.integer | np.floating) and number > 0):
+        raise ConfigurationError(f"{name} needs a {what} above 0, got {number!r}")
+
+
 def check_weights(weights: Sequence[float], n: int) -> NDArray[np.float64]:
     """The weights as an array; only their ratios matter."""
-    values = np.asarray(weights, dtype=np.float64)
+    values = as_weights(weights)
     if values.shape != (n,):
         raise ConfigurationError(f"{n} updates need as many weights, got {values.size}")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
@@ -60,6 +65,26 @@ def check_weights(weights: Sequence[float], n: int) -> NDArray[np.float64]:
     # Brought to at most 1, no sum of them overflows.
     scaled: NDArray[np.float64] = values / values.max()
     return scaled
+
+
+def as_weights(weights: Sequence[float]) -> NDArray[np.float64]:
+    """In double; raises `ConfigurationError` for what is no number, or too large for one."""
+    try:
+        return np.asarray(weights, dtype=np.float64)
+    except OverflowError as error:
+        large = next(at for at, weight in enumerate(weights) if _is_too_large(weight))
+        raise ConfigurationError(
+            f"weights must be finite and at least 0, got one of more than 1.8e308 at {large}"
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"weights must be numbers, got {weights!r:.80}") from error
+
+
+def _is_too_large(weight: float) -> bool:
+    try:
+        return not np.isfinite(float(weight))
+    except OverflowError:
+        return True
 
 
 def weighed(stack: S, weights: Sequence[float] | None) -> tuple[S, NDArray[np.float64] | None]:
@@ -81,7 +106,9 @@ def rows_of(stack: S, rows: Sequence[int] | NDArray[np.intp]) -> S:
 def as_array(stack: Stack) -> NDArray[Any]:
     """The stack for numpy: without a copy where it is of 32 or 64 bits and in this memory."""
     if isinstance(stack, np.ndarray):
-        return stack.astype(np.float32) if stack.dtype == np.float16 else stack
+        # In this machine's order of bytes, which is not that of every file.
+        kind = np.float32 if stack.dtype.itemsize < 4 else stack.dtype.newbyteorder("=")
+        return stack.astype(kind, copy=False)
     held = stack.detach()
     if held.element_size() < 4:
         held = held.float()
@@ -111,76 +138,6 @@ def narrowed(result: S, stack: S) -> S:
     if isinstance(result, np.ndarray):
         return cast(S, result.astype(cast("NDArray[Any]", stack).dtype, copy=False))
     return cast(S, result.to(cast("torch.Tensor", stack).dtype))
-
-
-def whole_rows(stack: Stack, distances: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
-    """The rows without NaN or infinity.
-
-    A row at a finite distance from another is one, so that only the others are looked at.
-    """
-    n = len(stack)
-    if distances is None:
-        distances = np.full((n, n), np.inf)
-    apart = np.where(np.eye(n, dtype=bool), np.inf, distances)
-    known: list[bool] = (apart.min(axis=1, initial=np.inf) < np.inf).tolist()
-    return np.array([row for row in range(n) if known[row] or is_finite(stack[row])], dtype=np.intp)
-
-
-def check_whole(whole: Sequence[int] | NDArray[np.intp], n: int, *, name: str) -> None:
-    """Raises `ConfigurationError` where no row is left to work with."""
-    if not len(whole):
-        raise ConfigurationError(
-            f"{name} needs at least 1 update without NaN or infinity, got 0 of {n}"
-        )
-
-
-def is_finite(result: Stack) -> bool:
-    """Whether every value is a number."""
-    if isinstance(result, np.ndarray):
-        return bool(np.isfinite(result).all())
-    import torch
-
-    # The largest of all shows it in one pass, without a second vector on the device.
-    return result.numel() == 0 or bool(torch.linalg.vector_norm(result, torch.inf).isfinite())
-
-
-def canonical_order(
-    stack: Stack, rows: Sequence[int] | NDArray[np.intp] | None = None
-) -> NDArray[np.intp]:
-    """The rows in an order that depends on what they hold and not on where they stand.
-
-    That of the first columns that tell them apart. Rows that are alike throughout stay as they are.
-    """
-    group = range(len(stack)) if rows is None else rows
-    return np.array(_ordered(stack, [int(row) for row in group], 0), dtype=np.intp)
-
-
-def _ordered(stack: Stack, group: list[int], column: int) -> list[int]:
-    """The group in order, its rows being alike before the column."""
-    size, width = stack.shape[1], FEW
-    while len(group) > 1 and column < size:
-        block = _columns(stack, group, column, min(column + width, size))
-        told = (block != block[0]).any(axis=0)
-        if told.any():
-            return _split(stack, group, block[:, int(told.argmax()) :], column + int(told.argmax()))
-        column, width = column + width, min(4 * width, MANY)
-    return group
-
-
-def _split(stack: Stack, group: list[int], block: NDArray[Any], column: int) -> list[int]:
-    """In the order of a block of columns; those that it does not tell apart, of what follows."""
-    keys: dict[tuple[float, ...], list[int]] = {}
-    for row, values in zip(group, block[:, :FEW].tolist(), strict=True):
-        keys.setdefault(tuple(values), []).append(row)
-    seen = min(block.shape[1], FEW)
-    return [row for key in sorted(keys) for row in _ordered(stack, keys[key], column + seen)]
-
-
-def _columns(stack: Stack, group: list[int], first: int, last: int) -> NDArray[Any]:
-    block = np.array(as_array(stack[:, first:last][group]), copy=True)
-    # NaN has no order; as infinity it comes last.
-    block[np.isnan(block)] = np.inf
-    return block
 
 
 def _holds_floats(stack: Stack) -> bool:

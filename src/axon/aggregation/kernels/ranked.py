@@ -19,25 +19,32 @@ from axon.aggregation.networks import Step, halves
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from axon.aggregation.wholeness import Watch
+
 POSITION = ["at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)", "inside = at < size"]
 
 SCALE = 64
 """As many values as are ever added up."""
 
 
-def ranked_mean(stack: Tensor, first: int, last: int) -> Tensor:
+def ranked_mean(stack: Tensor, first: int, last: int, watch: Watch | None = None) -> Tensor:
     """Per coordinate the mean of the values of rank first..last-1; NaN counts as +inf."""
     rows, size = stack.shape
     out = stack.new_empty(size)
     block = THREADS * per_thread(rows, stack.element_size())
+    grid = blocks(size, block)
+    odd = _room(stack, grid)
     with on_device_of(stack):
-        _ranked(rows, first, last)[blocks(size, block)](
-            stack, out, stack.stride(0), size, BLOCK=block, num_warps=WARPS
+        _ranked(rows, first, last)[grid](
+            stack, out, odd, stack.stride(0), size, BLOCK=block, num_warps=WARPS
         )
+    _tell(watch, odd)
     return out
 
 
-def around_median(stack: Tensor, rows: Sequence[int], keep: int) -> Tensor:
+def around_median(
+    stack: Tensor, rows: Sequence[int], keep: int, watch: Watch | None = None
+) -> Tensor:
     """Per coordinate, over the given rows, the mean of the `keep` values nearest their median.
 
     NaN counts as +inf; of two values equally near, the smaller is kept.
@@ -45,11 +52,26 @@ def around_median(stack: Tensor, rows: Sequence[int], keep: int) -> Tensor:
     size = stack.shape[1]
     out = stack.new_empty(size)
     block = THREADS * per_thread(len(rows), stack.element_size())
+    grid = blocks(size, block)
+    odd = _room(stack, grid)
     with on_device_of(stack):
-        _around(len(rows), keep)[blocks(size, block)](
-            stack, out, stack.stride(0), size, *map(int, rows), BLOCK=block, num_warps=WARPS
+        _around(len(rows), keep)[grid](
+            stack, out, odd, stack.stride(0), size, *map(int, rows), BLOCK=block, num_warps=WARPS
         )
+    _tell(watch, odd)
     return out
+
+
+def _room(stack: Tensor, grid: tuple[int]) -> Tensor:
+    """A number for each block: NaN afterwards where it met what is no number, else 0."""
+    import torch
+
+    return stack.new_empty(grid[0], dtype=torch.float32)
+
+
+def _tell(watch: Watch | None, odd: Tensor) -> None:
+    if watch is not None and not bool(odd.isfinite().all()):
+        watch.tell()
 
 
 @lru_cache(maxsize=256)
@@ -62,7 +84,7 @@ def _ranked(rows: int, first: int, last: int) -> Any:
         *_store_mean([f"v{rank}" for rank in range(first, last)]),
     ]
     name = f"ranked_mean_{rows}_{first}_{last}"
-    return kernel(name, ["stack", "out", "row", "size"], lines, [])
+    return kernel(name, ["stack", "out", "odd", "row", "size"], lines, [])
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +103,7 @@ def _around(rows: int, keep: int) -> Any:
     ]
     given = [f"r{row}" for row in range(rows)]
     name = f"around_median_{rows}_{keep}"
-    return kernel(name, ["stack", "out", "row", "size"], lines, given)
+    return kernel(name, ["stack", "out", "odd", "row", "size"], lines, given)
 
 
 def _load_next(row: int) -> Iterator[str]:
@@ -97,9 +119,13 @@ def _load_given(row: int) -> Iterator[str]:
 
 def _sorting(rows: int, steps: Sequence[Step]) -> Iterator[str]:
     """The network, over values of which none is NaN; all loads are under way before it begins."""
+    yield "spoiled = tl.zeros([BLOCK], tl.float32)"
     for row in range(rows):
         yield f"v{row} = v{row}.to(tl.float32)"
+        # 0 for every number, NaN for what is none.
+        yield f"spoiled += v{row} - v{row}"
         yield f"v{row} = tl.where(v{row} == v{row}, v{row}, float('inf'))"
+    yield "tl.store(odd + tl.program_id(0), tl.sum(spoiled))"
     for step in steps:
         yield f"low = tl.minimum(v{step.low}, v{step.high})"
         yield f"v{step.high} = tl.maximum(v{step.low}, v{step.high})"
