@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def test_the_schemes_of_dab_are_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["main.py", "--cycles", "2"])
+    monkeypatch.setattr(sys, "argv", ["main.py", "--cycles", "2", "--deadline", "4"])
     runpy.run_path(str(EXAMPLES / "dab" / "main.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     rows = {cells[1].strip(): cells[2:-1] for line in lines if len(cells := line.split("│")) == 10}
@@ -35,7 +35,7 @@ def test_the_schemes_of_dab_are_compared(
 def test_three_tasks_share_six_devices_and_a_budget(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["main.py", "--cycles", "5"])
+    monkeypatch.setattr(sys, "argv", ["main.py", "--cycles", "5", "--budget", "70"])
     runpy.run_path(str(EXAMPLES / "med" / "main.py"), run_name="__main__")
     told = capsys.readouterr().out
     lines = [line.split() for line in told.splitlines()]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from axon.rounds.settings import Run, Scheme, Survey
 from axon.shown import MOST_ROWS, Shown, parts_table, table
-from axon.values import Capability, DeviceRecord, Plan, RoundRecord, Share
+from axon.values import Capability, DeviceRecord, Plan, RoundRecord, Share, TaskSpec
 
 HOSTILE = "<script>alert('pi')</script>"
 
@@ -79,3 +80,15 @@ def test_only_what_has_fields_can_be_shown() -> None:
     assert "Empty" in Empty()._repr_html_()
     with pytest.raises(AssertionError, match="Bare has no fields"):
         Bare()._repr_html_()
+
+
+def test_a_run_and_a_scheme_are_tables_with_functions_by_name() -> None:
+    spec = TaskSpec(net="twonn", inputs=(1, 8, 8), classes=10)
+    run = Run(spec=spec, cycles=3, deadline_s=1.5, shard_samples=50, name=HOSTILE)
+    assert "<tr><td>deadline_s</td><td>1.5</td></tr>" in run._repr_html_()
+    assert "<td>net</td><td>twonn</td>" in run._repr_html_()
+    assert "<script" not in run._repr_html_()
+    scheme = Scheme(survey=Survey(shards=4))._repr_html_()
+    assert "<tr><td>sample</td><td>draw_uniform</td></tr>" in scheme
+    assert "<td>allocate</td><td>Open(" in scheme
+    assert "<tr><td>shards</td><td>4</td></tr>" in scheme

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
+from types import FunctionType
 from typing import Any
 
 MOST_ROWS = 50
@@ -64,5 +65,7 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, FunctionType):
+        return value.__qualname__
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"

@@ -70,7 +70,7 @@ def test_all_of_them_make_one_page(shell: Shell, monkeypatch: pytest.MonkeyPatch
     scenes.install(
         monkeypatch, lambda settings: scenes.result(next(runs)), "first", "second", trains=True
     )
-    ended = shell("reproduce", "--all", "--json", "all.json")
+    ended = shell("reproduce", "--all", "--quick", "--json", "all.json")
     assert ended.code == 0
     assert [each["name"] for each in json.loads(Path("all.json").read_text())] == [
         "first",

@@ -38,6 +38,9 @@ def test_what_a_run_keeps_can_be_run_again(shell: Shell, file: Path, tmp_path: P
     shell("run", tmp_path / "a" / "run.toml", "--out", tmp_path / "b")
     one, other = ((tmp_path / name / "records.jsonl").read_bytes() for name in "ab")
     assert one == other
+    # What it was made with stands in the file as well, and says nothing against going on.
+    again = shell("run", tmp_path / "a" / "run.toml", "--out", tmp_path / "a", "--resume")
+    assert (again.code, again.err) == (0, "")
 
 
 def test_options_override_the_file(shell: Shell, file: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from axon.dashboard.comparison import compared, left_out
 from axon.dashboard.course import About
 from axon.dashboard.feed import Feed
 from axon.dashboard.page import MODULES, bundled, embedded, page
-from axon.dashboard.sheets import write_csv, write_png
+from axon.dashboard.sheets import _flat, write_csv, write_png
 from axon.dashboard.texts import visible
 from axon.dashboard.web import asset
 from axon.intervals import student_t
@@ -152,6 +152,43 @@ def test_numbers_as_csv_obey_no_name(tmp_path: Path) -> None:
     assert HOSTILE[0] in names
 
 
+def test_a_comparison_has_as_many_digits_as_the_page() -> None:
+    feed = Feed()
+    runs(0.81234567, 0.91234567, 0.88234567, allocator="dab", feed=feed)
+    runs(0.51234567, allocator="equal", feed=feed)
+    first, second = map(_flat, compared(feed.courses))
+    assert (first["accuracy"], first["accuracy ±"]) == (0.87, 0.13)
+    assert (second["accuracy"], second["accuracy ±"]) == (0.5123, None)
+    long = {"group": "", "runs": [0], "measures": {"s": {"mean": 123456.78, "half": 0.0}}}
+    assert _flat(long)["s"] == 123457
+
+
+def pictured(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures that are drawn from now on, by title."""
+    drawn: dict[str, Figure] = {}
+
+    def draw(figure: Figure) -> bytes:
+        drawn[figure.title] = figure
+        return b""
+
+    monkeypatch.setattr("axon.dashboard.sheets.picture", draw)
+    monkeypatch.setattr("axon.dashboard.sheets.timeline_picture", lambda _: b"")
+    return drawn
+
+
+def test_who_was_late_or_missing_is_in_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = pictured(monkeypatch)
+    feed = small_feed()
+    feed.open(About(name="x", label="other")).add(record(1, [device("a", "late"), device("b")]))
+    written = [path.name for path in write_png(feed, tmp_path)]
+    assert written[-3:] == ["truancy.png", "timeline-1.png", "timeline-2.png"]
+    late, missing = drawn["Late or missing"].panels
+    assert [[point.y for point in one.points] for one in late.series] == [[0, 0, 0], [0.5]]
+    assert [[point.y for point in one.points] for one in missing.series] == [[0, 0.5, 0], [0]]
+
+
 @pytest.mark.parametrize(
     ("other_s", "labels"),
     [(1.0, ["deadline"]), (2.0, ["deadline of first", "deadline of other"])],
@@ -159,16 +196,10 @@ def test_numbers_as_csv_obey_no_name(tmp_path: Path) -> None:
 def test_the_deadline_is_in_the_picture(
     other_s: float, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed, drawn = small_feed(), []
-
-    def draw(figure: Figure) -> bytes:
-        drawn.append(figure)
-        return b""
-
-    monkeypatch.setattr("axon.dashboard.sheets.picture", draw)
+    feed, drawn = small_feed(), pictured(monkeypatch)
     feed.open(About(name="x", label="other")).add(record(1, [device("a")], deadline_s=other_s))
     write_png(feed, tmp_path)
-    for panel in drawn[-1].panels:
+    for panel in drawn["Seconds per cycle"].panels:
         dashed = [series for series in panel.series if series.style == "dashed"]
         assert [series.label for series in dashed] == labels
         assert [point.y for point in dashed[0].points] == [1.0] * 3
@@ -178,5 +209,6 @@ def test_the_deadline_is_in_the_picture(
 def test_curves_as_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     written = write_png(small_feed(names=["$a$", "b"]), tmp_path)
-    assert [path.name for path in written] == ["accuracy.png", "loss.png", "duration.png"]
+    names = ["accuracy.png", "loss.png", "duration.png", "truancy.png", "timeline.png"]
+    assert [path.name for path in written] == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)

@@ -6,6 +6,8 @@ its command: an entry that stands on no page fails `test_ledger`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 GUIDES = {
     "docs/byzantine.md": "tests/test_guides.py::test_the_guide_to_nodes_that_lie",
     "docs/dab.md": "tests/test_guides.py::test_the_guide_to_a_scheme",
@@ -28,8 +30,11 @@ _DAB_EXAMPLE = "tests/test_examples.py::test_the_schemes_of_dab_are_compared"
 _MED_EXAMPLE = "tests/test_examples.py::test_three_tasks_share_six_devices_and_a_budget"
 _README = "tests/test_docs.py::test_the_taste_in_the_readme"
 _FAILOVER = GUIDES["docs/failover.md"]
+_ALL = "tests/cli/test_reproduce.py::test_all_of_them_make_one_page"
+_PASSING = "tests/docs/test_passing.py::test_an_emulated_run_with_a_standby"
+_LIAR = "tests/docs/test_passing.py::test_a_worker_that_lies_answers"
 
-ELSEWHERE = {
+TYPED = {
     # With hosts that exist, at a free port.
     "axon train --hosts pi-1.local,pi-2.local --key my-keys/axon.key": _DEPLOYED,
     "axon keys new my-keys": _DEPLOYED,
@@ -38,10 +43,6 @@ ELSEWHERE = {
     "axon worker --data mine.npz": _WORKER,
     "axon train --hosts pi-1.local --own-data": _WORKER,
     "axon worker --dynamic": _WORKER,
-    "axon worker --private": "tests/cli/test_worker.py::"
-    "test_margins_and_secrets_are_the_devices_own",
-    "axon worker --memory 100": "tests/cli/test_worker.py::"
-    "test_margins_and_secrets_are_the_devices_own",
     "axon keys new my-keys --host pi.local --host 192.168.1.20": _TWO_MACHINES,
     "export AXON_KEY=my-keys/axon.key AXON_TLS=my-keys": _TWO_MACHINES,
     "axon call pi.local/rpc/simple_hello John": _TWO_MACHINES,
@@ -57,15 +58,19 @@ ELSEWHERE = {
     "axon dashboard runs/a runs/b": GUIDES["docs/dashboard.md"],
     # With a store, and a run in it.
     "axon train --resume": GUIDES["docs/learning.md"],
-    "axon train --failover --resume": _FAILOVER,
-    # With devices that outlive an orchestrator.
-    "axon train --world emulated --store runs.sqlite --failover": _FAILOVER,
-    "axon standby runs.sqlite": _FAILOVER,
+    "axon train --failover --resume": _PASSING,
+    "axon train --world emulated --store runs.sqlite --failover": _PASSING,
+    "axon standby runs.sqlite": _PASSING,
     # With as many devices as the rule needs.
     "axon train --devices nanos-10 --aggregator multi-krum:2 --attack reversed --liars 2": GUIDES[
         "docs/byzantine.md"
     ],
-    "axon worker --attack reversed": "tests/cli/test_worker.py::test_a_worker_that_lies_says_so",
+    "axon worker --attack reversed": _LIAR,
+    "axon worker --private": _LIAR,
+    "axon worker --memory 100": _LIAR,
+    # With experiments that take no time.
+    "axon reproduce --all": _ALL,
+    "axon reproduce --all --quick": _ALL,
     # Both stay until they are ended; their own test ends them.
     "axon orchestrate --budget 300 --store jobs.sqlite": _TASKS,
     "axon submit --name hasty --shards 30 --deadline-s 0.1": _TASKS,
@@ -79,35 +84,87 @@ ELSEWHERE = {
     "python examples/med/main.py --budget 90": _MED_EXAMPLE,
     "python examples/med/main.py [--cycles N] [--budget X]": _MED_EXAMPLE,
     "python examples/own/main.py": "tests/test_docs.py::test_the_own_example",
-    "make hello": "tests/test_docs.py::test_the_hello_example",
-    "make demo": "tests/test_docs.py::test_the_deadline_example",
-    "make docs": "tests/docs/test_site.py::test_every_page_is_there_and_in_the_navigation",
-    "axon reproduce dab-deadline --quick": "tests/experiments/test_dab_deadline.py::"
-    "test_dab_keeps_the_deadline_and_csa_does_not",
-    "axon reproduce dab-cycles --quick": "tests/experiments/test_dab_cycles.py::"
-    "test_its_rows_are_every_cycle_of_both_fleets_and_losses",
-    "axon reproduce sb-runtime --quick": "tests/experiments/test_sb_runtime.py::"
-    "test_the_quick_look_has_every_claim_in_both_worlds",
-    "axon reproduce sb-download": "tests/experiments/test_sb_download.py::"
-    "test_its_json_has_every_claim",
-    "axon reproduce staleness": "tests/experiments/test_staleness.py::"
-    "test_its_json_has_every_claim",
-    "axon reproduce async-accuracy": "tests/experiments/test_async_accuracy.py::"
-    "test_its_json_has_every_claim",
-    "axon reproduce med-learners": "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
-    "axon reproduce med-tasks": "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
-    "axon reproduce gar-microbench --quick": "tests/experiments/test_gar_microbench.py::"
-    "test_a_quick_look_is_whole",
-    "axon reproduce byz-convergence --quick": "tests/experiments/test_byz_convergence.py::"
-    "test_its_json_and_notes_are_whole",
-    "axon reproduce byz-attacks --quick": "tests/experiments/test_byz_attacks.py::"
-    "test_its_json_figure_and_notes_are_whole",
-    "axon reproduce byz-cost --quick": "tests/experiments/test_byz_cost.py::"
-    "test_a_quick_look_is_whole",
-    "axon reproduce byz-scaling --quick": "tests/experiments/test_byz_scaling.py::"
-    "test_a_short_run_is_whole",
 }
-"""Commands that another test types: with other hosts, ports or numbers, or as a call."""
+"""Commands that another test types, with other hosts, ports or numbers: program, subcommand and
+options stand in that test, or in a block of the page that it types."""
+
+
+class Called(NamedTuple):
+    """A test that does what a command does without typing it, and why."""
+
+    test: str
+    reason: str
+
+
+_MAKE = "its recipe in the Makefile installs first; the test runs what it then runs"
+_EXPERIMENT = (
+    "the test calls the experiment, shorter; tests/cli/test_reproduce.py types the command"
+)
+
+CALLED = {
+    "make hello": Called("tests/test_docs.py::test_the_hello_example", _MAKE),
+    "make demo": Called("tests/test_docs.py::test_the_deadline_example", _MAKE),
+    "make docs": Called(
+        "tests/docs/test_site.py::test_every_page_is_there_and_in_the_navigation",
+        _MAKE,
+    ),
+    "axon reproduce dab-deadline --quick": Called(
+        "tests/experiments/test_dab_deadline.py::test_dab_keeps_the_deadline_and_csa_does_not",
+        _EXPERIMENT,
+    ),
+    "axon reproduce dab-cycles --quick": Called(
+        "tests/experiments/test_dab_cycles.py::"
+        "test_its_rows_are_every_cycle_of_both_fleets_and_losses",
+        _EXPERIMENT,
+    ),
+    "axon reproduce sb-runtime --quick": Called(
+        "tests/experiments/test_sb_runtime.py::test_the_quick_look_has_every_claim_in_both_worlds",
+        _EXPERIMENT,
+    ),
+    "axon reproduce sb-download": Called(
+        "tests/experiments/test_sb_download.py::test_its_json_has_every_claim",
+        _EXPERIMENT,
+    ),
+    "axon reproduce staleness": Called(
+        "tests/experiments/test_staleness.py::test_its_json_has_every_claim",
+        _EXPERIMENT,
+    ),
+    "axon reproduce async-accuracy": Called(
+        "tests/experiments/test_async_accuracy.py::test_its_json_has_every_claim",
+        _EXPERIMENT,
+    ),
+    "axon reproduce med-learners": Called(
+        "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
+        _EXPERIMENT,
+    ),
+    "axon reproduce med-tasks": Called(
+        "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
+        _EXPERIMENT,
+    ),
+    "axon reproduce gar-microbench --quick": Called(
+        "tests/experiments/test_gar_microbench.py::test_a_quick_look_is_whole",
+        _EXPERIMENT,
+    ),
+    "axon reproduce byz-convergence --quick": Called(
+        "tests/experiments/test_byz_convergence.py::test_its_json_and_notes_are_whole",
+        _EXPERIMENT,
+    ),
+    "axon reproduce byz-attacks --quick": Called(
+        "tests/experiments/test_byz_attacks.py::test_its_json_figure_and_notes_are_whole",
+        _EXPERIMENT,
+    ),
+    "axon reproduce byz-cost --quick": Called(
+        "tests/experiments/test_byz_cost.py::test_a_quick_look_is_whole",
+        _EXPERIMENT,
+    ),
+    "axon reproduce byz-scaling --quick": Called(
+        "tests/experiments/test_byz_scaling.py::test_a_short_run_is_whole",
+        _EXPERIMENT,
+    ),
+}
+"""Commands that are shown by calling what is behind them, not typed."""
+
+ELSEWHERE = TYPED | {command: each.test for command, each in CALLED.items()}
 
 SHORTER = {
     "python examples/byzantine/main.py [--steps N] [--attack NAME]": (

@@ -6,8 +6,10 @@ import ast
 import pkgutil
 import re
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,16 @@ from typer.core import TyperGroup
 
 from axon.cli.main import app, fill_dashboard
 from tests.docs import ledger
-from tests.docs.found import NO_TEST, ROOT, Block, blocks, command_of, every_command, pages
+from tests.docs.found import (
+    NO_TEST,
+    ROOT,
+    Block,
+    blocks,
+    command_of,
+    commands,
+    every_command,
+    pages,
+)
 
 EXCUSED = ledger.ELSEWHERE | ledger.NOWHERE
 
@@ -30,10 +41,43 @@ def command_line() -> TyperGroup:
 
 
 @cache
-def functions(file: str) -> frozenset[str]:
+def functions(file: str) -> Mapping[str, ast.AST]:
     tree = ast.parse((ROOT / file).read_text())
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def texts_in(test: str) -> list[str]:
+    """What may be the words of one command in a test: all its texts together, and each command in
+    the blocks of a page that it types.
+    """
+    file, _, name = test.partition("::")
+    inner = ast.walk(functions(file)[name])
+    own = [node.value for node in inner if isinstance(node, ast.Constant)]
+    typed = [page for page, guide in ledger.GUIDES.items() if guide == test]
+    told = [each.text for page in typed for each in commands(page) if each.place == "block"]
+    return [" ".join(text for text in own if isinstance(text, str)), *told]
+
+
+def words_of(command: str) -> list[str]:
+    """What of a command cannot be other in a test: subcommands, options, and names of variables."""
+    program, *rest = command.replace("[", "").replace("]", "").split()
+    if program == "export":
+        return [word.partition("=")[0] for word in rest]
+    if program == "python":
+        # Tests join the parts of a path as they like.
+        rest = [*Path(rest[0]).parts[-2:], *rest[1:]]
+    options = [word for word in rest if word.startswith("--")]
+    if program == "axon":
+        group = command_line().commands[rest[0]]
+        return [*rest[: 2 if isinstance(group, TyperGroup) else 1], *options]
+    return [program, *options] if program != "python" else [*rest[:2], *options]
+
+
+def is_typed(command: str, test: str) -> bool:
+    """Whether the test has the words of the command; `--host` may be part of no longer word."""
+    words = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words_of(command)]
+    return any(all(re.search(word, text) for word in words) for text in texts_in(test))
 
 
 def parse(words: list[str]) -> None:
@@ -57,6 +101,23 @@ def test_tests_that_are_named_exist() -> None:
     for each in named:
         file, _, function = each.partition("::")
         assert function in functions(file), each
+
+
+def test_tests_that_are_said_to_type_a_command_have_its_words() -> None:
+    untyped = [command for command, test in ledger.TYPED.items() if not is_typed(command, test)]
+    assert untyped == []
+    typed = [command for command, each in ledger.CALLED.items() if is_typed(command, each.test)]
+    assert typed == [], "what is typed needs no reason for not being typed"
+    assert not ledger.TYPED.keys() & ledger.CALLED.keys()
+
+
+def test_words_that_stand_apart_or_in_others_do_not_count() -> None:
+    assert words_of("axon keys new my-keys --host pi.local") == ["keys", "new", "--host"]
+    assert words_of("python examples/med/main.py [--cycles N]") == ["med", "main.py", "--cycles"]
+    liar = ledger.TYPED["axon worker --attack reversed"]
+    assert is_typed("axon worker --attack reversed", liar)
+    assert not is_typed("axon worker --att reversed", liar)
+    assert not is_typed("axon standby runs.sqlite", liar)
 
 
 @pytest.mark.slow

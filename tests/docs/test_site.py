@@ -78,15 +78,26 @@ def test_public_names_are_in_the_reference(site: Path) -> None:
     import axon.attacks
     import axon.byzantine
     import axon.client
+    import axon.data
+    import axon.learning
     import axon.testbed
+    import axon.topology
     import axon.worker
 
-    rooms = (axon.aggregation, axon.attacks, axon.byzantine, axon.client, axon.testbed, axon.worker)
+    rooms = (axon.aggregation, axon.attacks, axon.byzantine, axon.client, axon.data, axon.learning,
+             axon.testbed, axon.topology, axon.worker)  # fmt: skip
     for module in rooms:
         page = site / "api" / f"{module.__name__.rpartition('.')[2]}.html"
         named = set(re.findall(rf'id="{module.__name__}\.(\w+)"', page.read_text()))
         told = {name for name in module.__all__ if getattr(module, name).__doc__}
         assert told - named == set(), page.name
+
+
+def test_every_page_has_its_place_and_none_is_left_over() -> None:
+    """What `docs/site.py` does for a page that nobody placed is for the day on which it is new."""
+    placed = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert page.relative_to(ROOT / "docs").as_posix() in placed, page.name
 
 
 def test_columns_of_a_docstring_stay_columns(site: Path) -> None:

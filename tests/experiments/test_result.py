@@ -134,3 +134,21 @@ def test_a_line_goes_over_the_cycles_unless_told_otherwise() -> None:
     curve = [Interval(1.5, 1.0, 2.0), Interval(2.5, -math.inf, math.inf)]
     assert line("it", curve).points == (Point(1, 1.5, 1.0, 2.0), Point(2, 2.5, None, None))
     assert [point.x for point in line("it", curve, [7.5, 15.0]).points] == [7.5, 15.0]
+
+
+def test_a_notebook_shows_claims_notes_and_rows() -> None:
+    shown = result(title="A <b> result")._repr_html_()
+    assert shown.startswith("<h4>A &lt;b&gt; result</h4><table>")
+    assert "<td>it is &lt;small&gt;</td><td>says nothing</td><td>large</td>" in shown
+    assert "<td>does not hold</td><td>it grew</td>" in shown
+    assert "<p>Assumed: nothing.</p>" in shown
+    assert "2.50 ± 0.25" in shown
+
+
+def test_rows_are_a_frame() -> None:
+    pytest.importorskip("pandas")
+    frame = result().to_pandas()
+    assert list(frame.columns) == ["K", "time", "time low", "time high", "note"]
+    assert frame.iloc[0].to_list() == [2, 2.5, 2.25, 2.75, "none"]
+    assert math.isnan(frame["time"][1])
+    assert math.isnan(frame["time low"][1])

@@ -54,6 +54,12 @@ def test_printable_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
     assert printable(shown) == shown
 
 
+def test_what_is_cut_says_so() -> None:
+    assert printable("x" * 200) == "x" * 200
+    assert printable("x" * 201) == "x" * 199 + "…"
+    assert printable("ab cd", limit=4) == "ab…"
+
+
 def test_a_hostile_name_is_cleaned_when_the_announcement_is_built() -> None:
     built = announcement("\x1b[31mpi\r\n\u202eevil\x00", functions=["a\x07b", "\x1b", "ok"])
     assert built.name == "[31mpi evil"

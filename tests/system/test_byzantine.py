@@ -23,8 +23,9 @@ from axon.attacks import Attack, Reversed
 from axon.byzantine.behaviours import Behaviour, Flooding
 from axon.byzantine.board import FAR, MODEL, Absent
 from axon.byzantine.cluster import Cluster
-from axon.byzantine.running import Trained, serving, train
-from axon.byzantine.topologies import Training
+from axon.byzantine.loops import Training
+from axon.byzantine.outcomes import Trained
+from axon.byzantine.running import serving, train
 from axon.byzantine.wire import RemoteBoard
 from axon.errors import ConnectFailed
 from axon.topology import replicated_servers

@@ -36,8 +36,9 @@ def watched(
     from axon.dashboard.serving import Place, serving
     from axon.dashboard.sources import about
     from axon.recipes.settings import to_toml
+    from axon.recipes.versions import made_with
 
-    feed, settings = Feed(), tomllib.loads(to_toml(recipe))
+    feed, settings = Feed(), tomllib.loads(to_toml(recipe, made_with()))
     track = feed.open(about(settings, name=recipe.name, label=recipe.name, place="this process"))
     track.add(*earlier(keeping, recipe.name))
     port = None if around.dashboard == ANY_PORT else around.dashboard

@@ -13,8 +13,10 @@ from typing import Any
 from axon.dashboard.comparison import compared
 from axon.dashboard.course import Course
 from axon.dashboard.feed import Feed
+from axon.dashboard.timelines import plain, timeline_of
 from axon.report.figures import Figure, Panel, Point, Series, picture
 from axon.report.records import write_whole
+from axon.report.timelines import timeline_picture
 
 _COLUMNS = ("cycle", "started", "ended", "deadline", "accuracy", "loss", "batches", "asked", "used",
             "late", "missing", "other")  # fmt: skip
@@ -42,7 +44,7 @@ def write_csv(feed: Feed, folder: Path) -> list[Path]:
 
 
 def write_png(feed: Feed, folder: Path) -> list[Path]:
-    """The curves of all runs; `ConfigurationError` without matplotlib."""
+    """The curves of all runs, and the timeline of each; `ConfigurationError` without matplotlib."""
     folder.mkdir(parents=True, exist_ok=True)
     figures = {
         "accuracy.png": _figure(feed, "Accuracy", "learning", "accuracy"),
@@ -50,13 +52,17 @@ def write_png(feed: Feed, folder: Path) -> list[Path]:
         "duration.png": _with_deadlines(
             feed, _figure(feed, "Seconds per cycle", "timing", "duration")
         ),
+        "truancy.png": _truancy(feed),
     }
-    written = []
-    for name, figure in figures.items():
-        if figure is not None:
-            write_whole(folder / name, picture(figure))
-            written.append(folder / name)
-    return written
+    pictures = {name: picture(figure) for name, figure in figures.items() if figure is not None}
+    for number, course in enumerate(feed.courses, start=1):
+        timeline = timeline_of(course)
+        if timeline is not None:
+            name = "timeline.png" if len(feed.courses) == 1 else f"timeline-{number}.png"
+            pictures[name] = timeline_picture(timeline)
+    for name, drawn in pictures.items():
+        write_whole(folder / name, drawn)
+    return [folder / name for name in pictures]
 
 
 def _figure(feed: Feed, title: str, table: str, column: str) -> Figure | None:
@@ -67,6 +73,18 @@ def _figure(feed: Feed, title: str, table: str, column: str) -> Figure | None:
                        for number in range(len(feed.courses)))  # fmt: skip
         panels.append(Panel("", label, title.lower(), tuple(one for one in series if one.points)))
     return Figure(title, tuple(panels)) if panels[0].series else None
+
+
+def _truancy(feed: Feed) -> Figure | None:
+    """The shares of learners that were late and missing, over cycles."""
+    panels = []
+    for column in ("late", "missing"):
+        found = [_series(feed, number, "timing", column, "cycle")
+                 for number in range(len(feed.courses))]  # fmt: skip
+        known = tuple(one for one in found if one.points)
+        label = f"share of learners {column}"
+        panels.append(Panel("", "cycle", label, known, heights=(-0.02, 1.02)))
+    return Figure("Late or missing", tuple(panels)) if panels[0].series else None
 
 
 def _with_deadlines(feed: Feed, figure: Figure | None) -> Figure | None:
@@ -94,8 +112,7 @@ def _series(feed: Feed, number: int, table: str, column: str, across: str) -> Se
     known = [(x, y) for x, y in pairs if math.isfinite(x) and math.isfinite(y)]
     # A cycle is a whole number, and so is every mark on an axis of them.
     points = tuple(Point(int(x) if across == "cycle" else x, y) for x, y in known)
-    # A dollar sign would be read as the beginning of a formula.
-    return Series(course.about.label.replace("$", r"\$"), points, "line")
+    return Series(plain(course.about.label), points, "line")
 
 
 def _cycles(feed: Feed) -> list[dict[str, Any]]:
@@ -123,8 +140,26 @@ def _tidied(key: str, value: Any) -> Any:
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {"group": row["group"], "runs": len(row["runs"])}
     for name, found in row["measures"].items():
-        flat |= {name: found["mean"], f"{name} ±": found["half"]}
+        mean, half = _as_shown(found["mean"], found["half"])
+        flat |= {name: mean, f"{name} ±": half}
     return flat
+
+
+def _as_shown(mean: float | None, half: float | None) -> tuple[float | None, float | None]:
+    """As many digits as the page shows: four figures, or as many places as the margin's first two.
+
+    Before the point all of them stand.
+    """
+    if mean is None or not half:
+        return _rounded(mean, 3, mean), half
+    return _rounded(mean, 1, half), _rounded(half, 1, half)
+
+
+def _rounded(value: float | None, more: int, size: float | None) -> float | None:
+    """To the place of the first figure of `size`, and some more."""
+    if not value or not size:
+        return value
+    return round(value, max(0, more - math.floor(math.log10(abs(size)))))
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -21,6 +21,7 @@ from axon.dashboard.facts import Line, line_of
 from axon.dashboard.feed import MOST_RUNS, Feed
 from axon.dashboard.texts import visible
 from axon.errors import AxonError, ConfigurationError
+from axon.recipes.settings import MADE_WITH
 from axon.version import __version__
 
 RECORDS, CONFIGURATION, FAILED = "records.jsonl", "run.toml", "failed.json"
@@ -263,6 +264,9 @@ def _looked(source: Source) -> str:
 
 def about(settings: dict[str, Any], *, name: str | None, label: str, place: str) -> About:
     """What is known of a run from its settings, of which there may be none."""
+    # What made a run is no setting: two runs are not different things for it.
+    settings = dict(settings)
+    made = _made(settings.pop(MADE_WITH, None))
     cycles, seed = settings.get("cycles"), settings.get("seed")
     return About(
         name=visible(name or str(settings.get("name") or label)),
@@ -271,8 +275,16 @@ def about(settings: dict[str, Any], *, name: str | None, label: str, place: str)
         cycles=cycles if isinstance(cycles, int) else None,
         seed=seed if isinstance(seed, int) else None,
         settings=settings,
-        versions={"shown with": f"Axon {__version__}, Python {python_version()}"},
+        versions={**made, "shown with": f"Axon {__version__}, Python {python_version()}"},
     )
+
+
+def _made(told: Any) -> dict[str, str]:
+    """What a run says that it was made with; runs of old say nothing."""
+    if not isinstance(told, dict) or not told:
+        return {}
+    named = [f"{name} {text}" for name, text in told.items() if isinstance(text, str)]
+    return {"made with": visible("; ".join(named))}
 
 
 def read_settings(path: Path) -> dict[str, Any]:

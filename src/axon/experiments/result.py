@@ -9,14 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from axon.errors import ConfigurationError
 from axon.experiments.settings import Settings
 from axon.intervals import Interval
 from axon.report.figures import Figure, Point, Series
-from axon.report.tables import Cell, shown
+from axon.report.frames import rows_frame
+from axon.report.tables import Cell, html_table, shown
 from axon.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = Mapping[str, Cell]
 
@@ -59,6 +64,15 @@ class Result:
     """What was trained on, where something was."""
     notes: tuple[str, ...] = ()
     """What a reader must know to judge it: sentences about assumptions and substitutes."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Its rows; see `axon.report.frames.rows_frame`."""
+        return rows_frame(self.rows)
+
+    def _repr_html_(self) -> str:
+        claims = [_told(each) for each in self.claims]
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<h4>{escape(self.title)}</h4>{html_table(claims)}{notes}{html_table(self.rows)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +180,17 @@ def measured(claim: Claim) -> str:
 def published(claim: Claim) -> str:
     """What the paper says; the unit is the same."""
     return "says nothing" if claim.paper is None else shown(claim.paper)
+
+
+def _told(claim: Claim) -> Row:
+    """A claim as a line of a table."""
+    return {
+        "claim": claim.claim,
+        "paper": published(claim),
+        "measured": measured(claim),
+        "verdict": verdict(claim),
+        "why": claim.why or None,
+    }
 
 
 def to_json(result: Result, settings: Settings) -> dict[str, Any]:

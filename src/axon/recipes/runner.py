@@ -7,7 +7,7 @@ import fcntl
 import io
 import os
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from axon.learning.parameters import layout, split
 from axon.learning.tasks import build, default_spec, load_tasks
 from axon.recipes.schemes import scheme_of
 from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
+from axon.recipes.versions import made_before, made_with
 from axon.recipes.worlds import AnyWorld, is_own_task, world_of
 from axon.report.records import RecordFile, to_json, write_whole
 from axon.rounds.checkpoint import Store, damaged, open_store, reading, state_of
@@ -208,6 +209,7 @@ def _taken_up(recipe: Recipe, store: Store, keeping: Keeping) -> _Kept:
     kept = _Kept(recipe, store, keeping.out)
     begun = begun_as(store, recipe.name, keeping.out) if keeping.resume else None
     if begun is not None:
+        kept.made_with = made_with(made_before(store.settings(recipe.name)))
         # What is done is done, however few cycles are asked for now.
         kept.recipe = replace(begun, cycles=max(recipe.cycles, len(records)))
     if latest is not None:
@@ -248,10 +250,10 @@ def begun_as(store: Store | None, name: str, out: Path | None = None) -> Recipe 
     return begun
 
 
-def settings_of(recipe: Recipe) -> str:
-    """The recipe as stores keep it, which `begun_as` reads back."""
+def settings_of(recipe: Recipe, versions: Mapping[str, str] | None = None) -> str:
+    """The recipe as stores keep it, which `begun_as` reads back, and what it was made with."""
     # As TOML within JSON, which by itself knows no infinity: a link's bandwidth is one.
-    return msgspec.json.encode(to_toml(recipe)).decode()
+    return msgspec.json.encode(to_toml(recipe, versions)).decode()
 
 
 def kept_name(store: Store) -> str | None:
@@ -303,6 +305,7 @@ class _Kept:
         self.store = store
         self.records: list[RoundRecord] = []
         self.clock_s = 0.0
+        self.made_with = made_with()
         self._out = out
         self._file: RecordFile | None = None
 
@@ -310,13 +313,13 @@ class _Kept:
         """Keep the settings of a new run, or take up what is there of an old one."""
         if self.store is not None and keeping.is_first:
             keep = self.store.amend if self.records else self.store.begin
-            keep(self.recipe.name, settings_of(self.recipe))
+            keep(self.recipe.name, settings_of(self.recipe, self.made_with))
         if self._out is not None:
             # The store is what counts: a line that was cut off, or never written, comes from there.
             self._file = RecordFile(self._out / RECORDS)
             with _writing(self._file.path):
                 self._file.rewrite(self.records)
-            _replace(self._out / CONFIGURATION, to_toml(self.recipe).encode())
+            _replace(self._out / CONFIGURATION, to_toml(self.recipe, self.made_with).encode())
             with _writing(self._out / FAILED):
                 (self._out / FAILED).unlink(missing_ok=True)
 

@@ -27,6 +27,8 @@ MOST_LEARNING_RATE = 1e6
 MOST_IN_NAME = 200
 
 DEFAULT_DEVICES = "thesis"
+MADE_WITH = "made_with"
+"""The table of versions beside the settings of a kept run; files of old have none."""
 
 SHARD_SAMPLES = {"digits": 50, "mnist": 500, "fashion-mnist": 500, "synthetic": 50}
 """Samples in a shard, by data set: 500 as in the thesis; fewer where there are few in all."""
@@ -156,7 +158,11 @@ def check_name(what: str, name: str) -> None:
 
 
 def recipe_from(table: Mapping[str, Any]) -> Recipe:
-    """From a table of TOML or JSON; an unknown or ill-typed entry is named."""
+    """From a table of TOML or JSON; an unknown or ill-typed entry is named.
+
+    What a kept run was made with may stand in it, and is no part of the recipe.
+    """
+    table = {name: value for name, value in table.items() if name != MADE_WITH}
     known = {item.name for item in fields(Recipe)}
     unknown = sorted(set(table) - known)
     if unknown:
@@ -179,7 +185,7 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """What a TOML file says, and no more: settings that it leaves out are not in the table."""
+    """The settings that a TOML file says, and no more: those that it leaves out are not there."""
     try:
         # A pipe may never end, or never begin.
         regular = stat.S_ISREG(path.stat().st_mode)
@@ -191,15 +197,19 @@ def read_table(path: Path) -> dict[str, Any]:
             f"cannot read {path}: it is not a regular file", hint="name a TOML file"
         )
     try:
-        return tomllib.loads(content.decode())
+        table = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
         # Not only TOML's own errors: a number of thousands of digits is Python's.
         raise ConfigurationError(f"{path} is not TOML: {error}") from error
+    return {name: value for name, value in table.items() if name != MADE_WITH}
 
 
-def to_toml(recipe: Recipe) -> str:
-    """As a TOML file that `read_recipe` reads back; what was left open is left out."""
-    tables: list[str] = []
+def to_toml(recipe: Recipe, made_with: Mapping[str, str] | None = None) -> str:
+    """As a TOML file that `read_recipe` reads back; what was left open is left out.
+
+    What the run was made with follows as a table of its own.
+    """
+    tables = [_table(MADE_WITH, made_with)] if made_with else []
     lines: list[str] = []
     for key, value in msgspec.to_builtins(recipe).items():
         if isinstance(value, dict):

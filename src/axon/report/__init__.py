@@ -2,6 +2,7 @@
 
 records     round records as lines of JSON
 tables      rows as aligned text and as HTML
-figures     figures as values, drawn as SVG
-frames      records in a notebook, and as pandas frames
+figures     figures as values, drawn as SVG and PNG
+timelines   who did what when, drawn as PNG
+frames      records in a notebook; they and rows of tables as pandas frames
 """

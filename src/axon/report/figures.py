@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -50,6 +50,8 @@ class Panel:
     y_label: str
     series: tuple[Series, ...]
     logarithmic: Literal["", "x", "y", "both"] = ""
+    heights: tuple[float, float] | None = None
+    """From where to where the axis of y goes; as far as the points do if left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,27 @@ def picture(figure: Figure) -> bytes:
 
 
 def _drawn(figure: Figure, form: str, metadata: Mapping[str, None]) -> bytes:
+    columns = _columns(len(figure.panels))
+    rows = math.ceil(len(figure.panels) / columns)
+    width, height = PANEL_INCHES[columns]
+
+    def paint(canvas: Any) -> None:
+        places = _places(figure)
+        for at, panel in enumerate(figure.panels):
+            _draw_panel(canvas.add_subplot(rows, columns, at + 1), panel, places)
+        draw_legend(canvas)
+
+    return painted(figure.title, (width * columns, height * rows + 0.5), paint, form, metadata)
+
+
+def painted(
+    title: str,
+    inches: tuple[float, float],
+    paint: Callable[[Any], None],
+    form: str,
+    metadata: Mapping[str, None],
+) -> bytes:
+    """What `paint` puts on a canvas of so many inches under the title, in our style."""
     try:
         # Late, because it takes a second to import and not every installation has it.
         import matplotlib as mpl
@@ -113,15 +136,9 @@ def _drawn(figure: Figure, form: str, metadata: Mapping[str, None]) -> bytes:
         # What a person has set for their own figures would change ours.
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
-        columns = _columns(len(figure.panels))
-        rows = math.ceil(len(figure.panels) / columns)
-        width, height = PANEL_INCHES[columns]
-        canvas = Canvas(figsize=(width * columns, height * rows + 0.5), layout="constrained")
-        canvas.suptitle(figure.title, fontsize=11)
-        places = _places(figure)
-        for at, panel in enumerate(figure.panels):
-            _draw_panel(canvas.add_subplot(rows, columns, at + 1), panel, places)
-        _draw_legend(canvas)
+        canvas = Canvas(figsize=inches, layout="constrained")
+        canvas.suptitle(title, fontsize=11)
+        paint(canvas)
         out = io.BytesIO()
         canvas.savefig(
             out, format=form, metadata=dict(metadata), dpi=DOTS if form == "png" else "figure"
@@ -146,6 +163,8 @@ def _draw_panel(axes: Any, panel: Panel, places: Mapping[str, int]) -> None:
     axes.set_title(panel.title)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
+    if panel.heights is not None:
+        axes.set_ylim(*panel.heights)
     if panel.logarithmic in ("y", "both"):
         axes.set_yscale("log")
     if panel.logarithmic in ("x", "both"):
@@ -207,7 +226,7 @@ def _draw_whiskers(
             )
 
 
-def _draw_legend(canvas: Any) -> None:
+def draw_legend(canvas: Any) -> None:
     """One for all panels, beside the axes and never over them."""
     handles: dict[str, Any] = {}
     for axes in canvas.axes:

@@ -3,15 +3,19 @@
 records = read("runs/a/records.jsonl")
 records.to_pandas().plot("ended_s", "accuracy")
 records.to_pandas(each="device").groupby("device")["batches"].sum()
+
+Rows of a table become one too, such as those of a published result that was measured again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from axon.errors import ConfigurationError
+from axon.intervals import Interval
+from axon.report.tables import Cell
 from axon.shown import table
 from axon.values import RoundRecord
 
@@ -41,6 +45,15 @@ def to_frame(records: Iterable[RoundRecord], *, each: Each = "cycle") -> pd.Data
     rows = {"cycle": _cycles, "device": _devices}
     if each not in rows:
         raise ConfigurationError(f"each must be 'cycle' or 'device', got {each!r}")
+    return _framed(rows[each](records))
+
+
+def rows_frame(rows: Iterable[Mapping[str, Cell]]) -> pd.DataFrame:
+    """A frame of a table's rows; an interval is three columns: itself, its `low` and its `high`."""
+    return _framed(_spread(row) for row in rows)
+
+
+def _framed(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     try:
         # Late, because it takes a while to import and not every installation has it.
         import pandas as pd
@@ -48,7 +61,17 @@ def to_frame(records: Iterable[RoundRecord], *, each: Each = "cycle") -> pd.Data
         raise ConfigurationError(
             "a frame needs pandas", hint="pip install 'axon-edge[notebook]'"
         ) from error
-    return pd.DataFrame.from_records(list(rows[each](records)))
+    return pd.DataFrame.from_records(list(rows))
+
+
+def _spread(row: Mapping[str, Cell]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, cell in row.items():
+        if isinstance(cell, Interval):
+            flat |= {name: cell.value, f"{name} low": cell.low, f"{name} high": cell.high}
+        else:
+            flat[name] = cell
+    return flat
 
 
 def _cycles(records: Iterable[RoundRecord]) -> Iterator[dict[str, Any]]:

@@ -11,11 +11,12 @@ from axon.errors import ConfigurationError
 from axon.policies import Aggregator, Allocator, GlobalStep, Sampler, Selector
 from axon.rounds.steps import Replace
 from axon.selection.random import Everyone
+from axon.shown import Shown
 from axon.values import TaskSpec, check_amount, check_positive, check_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Shown):
     """What is to be done, whatever the world and the scheme."""
 
     spec: TaskSpec
@@ -51,7 +52,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Survey(Shown):
     """What is asked of a learner before its first cycle: to benchmark itself on some shards."""
 
     shards: int = 8
@@ -63,7 +64,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheme:
+class Scheme(Shown):
     """The decisions of a round, one policy each."""
 
     select: Selector = field(default_factory=Everyone)

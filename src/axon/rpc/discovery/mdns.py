@@ -68,9 +68,13 @@ Probe: TypeAlias = Callable[[Address], Awaitable[Announcement | None]]
 
 
 def printable(text: str, *, limit: int = 200) -> str:
-    """`text` on one line, cut to `limit` characters, without anything that a terminal obeys."""
+    """`text` on one line of at most `limit` characters, without anything that a terminal obeys.
+
+    What is cut ends in an ellipsis.
+    """
     visible = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(visible.split())[:limit].rstrip()
+    joined = " ".join(visible.split())
+    return joined if len(joined) <= limit else f"{joined[: limit - 1].rstrip()}…"
 
 
 def text_record(announcement: Announcement) -> dict[str, bytes]:
