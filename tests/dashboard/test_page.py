@@ -87,8 +87,8 @@ def runs(*accuracies: float, allocator: str, feed: Feed) -> None:
         track.stand("finished")
 
 
-def run_of(feed: Feed, label: str, done: int, **settings: Any) -> None:
-    about = About(name="run", label=label, cycles=settings.get("cycles"),
+def run_of(feed: Feed, label: str, done: int, name: str = "run", **settings: Any) -> None:
+    about = About(name=name, label=label, cycles=settings.get("cycles"),
                   seed=settings.get("seed"), settings=settings)  # fmt: skip
     feed.open(about).add(*(record(cycle, [device("a")]) for cycle in range(1, done + 1)))
 
@@ -117,6 +117,17 @@ def test_groups_are_named_by_what_they_differ_in() -> None:
         "run (aggregator krum:2, cycles 2)",
         "run (settings unknown)",
     ]
+
+
+def test_names_that_number_the_seeds_make_no_groups() -> None:
+    feed = Feed()
+    for scheme in ("dab", "equal"):
+        for seed in (1, 2):
+            name = f"{scheme}-{seed}"
+            run_of(feed, name, 2, name=name, cycles=2, seed=seed, allocator=scheme)
+    run_of(feed, "other", 2, name="other", cycles=2, seed=3, allocator="equal")
+    rows = {row["group"]: row["runs"] for row in compared(feed.courses)}
+    assert rows == {"dab": [0, 1], "equal-1": [2, 3, 4]}
 
 
 def test_runs_that_differ_in_their_seeds_are_one_group() -> None:

@@ -1,8 +1,8 @@
 """Runs in groups: those that differ in nothing but their seeds, with 95 % intervals of their means.
 
 A run that has not come to its end is left out, and of several runs of one seed the longest counts.
-A group is named by the name of its runs and, where that does not tell groups apart, by the settings
-in which they differ.
+A group is named by what the names of its runs begin with and, where that does not tell groups
+apart, by the settings in which they differ.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def compared(courses: Sequence[Course]) -> list[dict[str, Any]]:
         return []
     groups = _groups(courses, [at for at in range(len(courses)) if at not in absent])
     rows = []
-    names = _names([courses[members[0]] for members in groups])
+    titles = [_common([courses[number].about.name for number in members]) for members in groups]
+    names = _names([courses[members[0]] for members in groups], titles)
     for name, members in zip(names, groups, strict=True):
         totals = [courses[number].curves.totals() for number in members]
         measures = {title: _mean(measure, totals) for title, measure in MEASURES.items()}
@@ -93,7 +94,9 @@ def _groups(courses: Sequence[Course], numbers: Iterable[int]) -> list[list[int]
     groups: dict[str, list[int]] = {}
     for number in numbers:
         course = courses[number]
-        kind = json.dumps([course.about.name, _settings(course)], sort_keys=True, default=str)
+        # Of a run whose settings are unknown the name is all there is to go by.
+        name = "" if course.about.settings else course.about.name
+        kind = json.dumps([name, _settings(course)], sort_keys=True, default=str)
         groups.setdefault(kind, []).append(number)
     return list(groups.values())
 
@@ -109,14 +112,23 @@ def _settings(course: Course) -> dict[str, Any]:
     return {**told, "cycles": course.about.cycles or len(course.curves)}
 
 
-def _names(firsts: Sequence[Course]) -> list[str]:
-    """What to call the groups, by one run of each."""
+def _common(names: Sequence[str]) -> str:
+    """What the names of a group begin with, without the number that tells its runs apart."""
+    if len(set(names)) == 1:
+        return names[0]
+    alike = [letters[0] for letters in zip(*names, strict=False)]
+    while not all(name.startswith("".join(alike)) for name in names):
+        alike.pop()
+    return "".join(alike).rstrip("0123456789-_. ") or names[0]
+
+
+def _names(firsts: Sequence[Course], titles: Sequence[str]) -> list[str]:
+    """What to call the groups, by one run of each and what its names have in common."""
     named = []
-    for course in firsts:
-        name = course.about.name
-        alike = [other for other in firsts if other.about.name == name]
+    for course, title in zip(firsts, titles, strict=True):
+        alike = [other for other, its in zip(firsts, titles, strict=True) if its == title]
         said = _differing(course, alike) if len(alike) > 1 else ""
-        named.append(f"{name} ({said})" if said else name)
+        named.append(f"{title} ({said})" if said else title)
     # What still has the name of another is called by its label.
     return [
         name if named.count(name) == 1 else course.about.label
