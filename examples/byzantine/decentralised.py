@@ -34,7 +34,8 @@ async def peer(server: Server, topology: Topology, training: Training) -> None:
 async def contract(server: Server, topology: Topology, gradient: Vector) -> Vector:
     """Bring the peers' gradients together; their data differ, and so do what they aggregate."""
     for _ in range(2):
-        gradients = await server.get_aggregated_gradients(gradient, topology.models)
+        server.latest_aggregated_gradient = gradient
+        gradients = await server.get_aggregated_gradients(topology.models)
         gradient = await server.aggregate(rule, gradients)
     return gradient
 
@@ -51,7 +52,9 @@ def main() -> None:
         hostile={"peer-3": Random()},
         loop=peer,
     )
-    axon.testbed.virtual.run(in_memory(cluster))
+    outcome = axon.testbed.virtual.run(in_memory(cluster))
+    for liar, counted in outcome.counted.items():
+        print(f"{liar} lied, and was counted in {counted} of {outcome.steps} steps")
 
 
 if __name__ == "__main__":

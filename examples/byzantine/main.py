@@ -68,11 +68,13 @@ def main() -> None:
     table.add_column("cluster", no_wrap=True)
     table.add_column("all honest", justify="right", no_wrap=True)
     table.add_column(f"under {given.attack}", justify="right", no_wrap=True)
+    table.add_column("lies counted", justify="right", no_wrap=True)
     for name, (topology, rule, liars) in clusters.items():
         console.print(f"training {name} …", highlight=False)
         honest = run(topology, rule, given.steps, {})
         attacked = run(topology, rule, given.steps, dict.fromkeys(liars, given.attack))
-        table.add_row(name, told(honest), told(attacked))
+        counted = f"{min(attacked.counted.values())} of {attacked.steps}"
+        table.add_row(name, told(honest), told(attacked), counted)
     console.print(table)
     console.print(f"Done in {time.monotonic() - began_s:.0f} s.", highlight=False)
 

@@ -43,7 +43,9 @@ def main() -> None:
         hostile={"worker-3": Reversed(-100.0), "server-2": Reversed(-100.0)},
         loop=msmw,
     )
-    axon.testbed.virtual.run(in_memory(cluster))
+    outcome = axon.testbed.virtual.run(in_memory(cluster))
+    for liar, counted in outcome.counted.items():
+        print(f"{liar} lied, and was counted in {counted} of {outcome.steps} steps")
 
 
 if __name__ == "__main__":

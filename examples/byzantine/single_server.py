@@ -37,7 +37,9 @@ def main() -> None:
         hostile={"worker-3": Random()},
         loop=ssmw,
     )
-    axon.testbed.virtual.run(in_memory(cluster))
+    outcome = axon.testbed.virtual.run(in_memory(cluster))
+    for liar, counted in outcome.counted.items():
+        print(f"{liar} lied, and was counted in {counted} of {outcome.steps} steps")
 
 
 if __name__ == "__main__":

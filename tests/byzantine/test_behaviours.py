@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from axon.aggregation import Median
@@ -16,7 +17,7 @@ from axon.byzantine.behaviours import (
 from axon.byzantine.computing import Work
 from axon.byzantine.running import World
 from axon.topology import decentralised, replicated_servers
-from tests.byzantine.worlds import cluster, failures, refused, run
+from tests.byzantine.worlds import cluster, failures, often_counted, refused, run
 
 MSMW = replicated_servers(4, 6, faulty_servers=1, faulty_workers=1)
 NEVER_HEARD = (Stalling, Garbage, Oversized)
@@ -44,8 +45,20 @@ def test_it_costs_its_own_vote(bad: str, behaviour: Behaviour) -> None:
         for record in trained.records:
             assert len(record.gradients_from) == 5
             assert len(record.models_from) == 3
-            if isinstance(behaviour, NEVER_HEARD):
-                assert bad not in (*record.gradients_from, *record.models_from)
+    if isinstance(behaviour, NEVER_HEARD):
+        assert outcome.counted == {bad: 0}
+    else:
+        assert often_counted(outcome)
+
+
+def test_what_is_replayed_is_kept_at_the_node_and_not_in_the_cluster() -> None:
+    chosen = cluster(MSMW, Median(1), steps=3, hostile={"worker-1": Replaying()})
+    first, again = run(chosen), run(chosen)
+    assert all(
+        np.array_equal(each.model, again.servers[name].model)
+        for name, each in first.servers.items()
+    )
+    assert Replaying() == Replaying()
 
 
 def test_a_peer_that_misbehaves_costs_its_own_votes() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from axon.attacks import Attack, Drop, InnerProduct, LabelFlip, Random, Reversed, Stale
+from axon.attacks import Attack, Drop, InnerProduct, LabelFlip, Mimic, Random, Reversed, Stale
 from axon.byzantine.board import GRADIENT, MODEL, UPDATED, Absent, Board, Readable
 from axon.byzantine.hostile import Both, ByzantineServer, ByzantineWorker, Malice
 from axon.byzantine.quorum import Terms
-from axon.errors import QuorumNotReached
+from axon.errors import ConfigurationError, QuorumNotReached
 from axon.testbed import virtual
 from axon.topology import vanilla
 from tests.byzantine.worlds import DIGITS, answering, cluster, vector
@@ -72,6 +73,31 @@ def test_what_is_dropped_is_never_answered() -> None:
         ):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(liar.read(GRADIENT, 0), 1000.0)
+
+    virtual.run(main())
+
+
+def test_a_lie_is_told_as_soon_as_the_truth_would_be() -> None:
+    async def main() -> None:
+        for liar in (
+            ByzantineWorker(board_of((1, 2)), malice(Reversed())),
+            ByzantineServer(board_of((1, 2)), malice(Reversed())),
+        ):
+            with pytest.raises(StopIteration) as ended:
+                liar.read(MODEL, 0).send(None)  # Without a single turn of the loop.
+            assert told(ended.value.value) == [-100, -200]
+
+    virtual.run(main())
+
+
+@pytest.mark.parametrize("kind", [ByzantineWorker, ByzantineServer])
+def test_a_mistake_in_an_attack_is_told(kind: type[ByzantineWorker | ByzantineServer]) -> None:
+    async def main() -> None:
+        heard: list[Exception] = []
+        mistaken = replace(malice(Mimic(5), {"a": answering(vector(1, 1))}), broken=heard.append)
+        with pytest.raises(ConfigurationError, match="copies honest vector 5"):
+            await kind(board_of((1, 2)), mistaken).read(MODEL, 0)
+        assert [type(error) for error in heard] == [ConfigurationError]
 
     virtual.run(main())
 

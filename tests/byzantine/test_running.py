@@ -12,15 +12,16 @@ import pytest
 
 from axon import client
 from axon.aggregation import Mean, Median
-from axon.attacks import Random
+from axon.attacks import Random, Reversed
 from axon.byzantine.board import MODEL
+from axon.byzantine.outcomes import counted_in
 from axon.byzantine.running import serving, train
 from axon.byzantine.wire import RemoteBoard
 from axon.errors import ConfigurationError, RemoteError, Unauthorised
 from axon.rounds.remote import Hosting
 from axon.rpc.security.keys import Key
 from axon.topology import decentralised, replicated_servers, single_server
-from tests.byzantine.worlds import cluster, failures, run
+from tests.byzantine.worlds import Faulty, cluster, failures, run
 from tests.rpc.scripts import free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "byzantine"
@@ -47,6 +48,10 @@ def test_a_cluster_over_http_with_a_key() -> None:
                 assert len(trained.records) == 10
                 assert trained.accuracy is not None
                 assert trained.accuracy > 0.4
+            honest = dict(zip(topology.servers, ended, strict=True))
+            records = [record for name in chosen.honest_servers for record in honest[name].records]
+            # Two of three others are waited for: about two thirds, by the clock of this machine.
+            assert counted_in(records, ["server-2"])["server-2"] > 6, "the attack took place"
             stranger = RemoteBoard(addresses["server-0"], client.access(), chosen.size)
             with pytest.raises(Unauthorised):
                 await stranger.read(MODEL, 9)
@@ -60,19 +65,50 @@ def test_a_cluster_over_http_with_a_key() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.system
+def test_a_mistake_in_an_attack_ends_the_node_over_http_too() -> None:
+    topology = single_server(3, faulty=1, synchronous=True)
+    chosen = cluster(topology, Median(1), steps=5, hostile={"worker-1": Faulty()})
+    addresses = {name: f"http://127.0.0.1:{free_port()}" for name in topology.nodes}
+
+    async def live(name: str) -> None:
+        async with serving(chosen, name, addresses) as node:
+            if node.server is not None:
+                await train(node)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        others = [
+            asyncio.ensure_future(live(name)) for name in topology.nodes if name != "worker-1"
+        ]
+        with pytest.raises(ZeroDivisionError, match="in step 2"):
+            await asyncio.wait_for(live("worker-1"), 30.0)
+        for other in others:
+            other.cancel()
+        assert await asyncio.gather(*others, return_exceptions=True)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("listing", "loop"),
     [("single_server", "ssmw"), ("replicated", "msmw"), ("decentralised", "peer")],
 )
 def test_the_listings_train(listing: str, loop: str) -> None:
     written = runpy.run_path(str(EXAMPLES / f"{listing}.py"))
-    topology = {
-        "single_server": single_server(6, faulty=1),
-        "replicated": replicated_servers(4, 6, faulty_servers=1, faulty_workers=1),
-        "decentralised": decentralised(4, faulty=1),
+    topology, liars = {
+        "single_server": (single_server(6, faulty=1), ["worker-5"]),
+        "replicated": (
+            replicated_servers(4, 6, faulty_servers=1, faulty_workers=1),
+            ["worker-5", "server-3"],
+        ),
+        "decentralised": (decentralised(4, faulty=1), ["peer-3"]),
     }[listing]
-    outcome = run(cluster(topology, Mean(), steps=8, loop=written[loop]))
+    hostile = dict.fromkeys(liars, Reversed())
+    outcome = run(cluster(topology, Mean(), steps=8, loop=written[loop], hostile=hostile))
     assert not failures(outcome)
+    assert outcome.counted == dict.fromkeys(liars, outcome.steps)
+    assert outcome.accuracy > 0.2, "measured in the end, whether or not the listing does"
     for trained in outcome.servers.values():
         assert [record.step for record in trained.records] == list(range(8))
 
@@ -85,11 +121,12 @@ def test_the_example_tells_both_accuracies(
     runpy.run_path(str(EXAMPLES / "main.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     rows = {
-        cells[1].strip().split(":")[0]: cells[2:4]
+        cells[1].strip().split(":")[0]: cells[2:5]
         for line in lines
-        if len(cells := line.split("│")) == 5
+        if len(cells := line.split("│")) == 6
     }
-    (_, ruined), (honest, borne) = rows["vanilla"], rows["MSMW"]
+    (_, ruined, _), (honest, borne, counted) = rows["vanilla"], rows["MSMW"]
     assert float(ruined.split()[0]) < 0.2
     assert float(borne) > 0.3
     assert float(honest) > 0.3
+    assert counted.strip() == "120 of 120"

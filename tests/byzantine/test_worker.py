@@ -97,6 +97,23 @@ def test_questions_for_steps_to_come_keep_nobody_from_the_one_that_is() -> None:
     virtual.run(main())
 
 
+def test_steps_asked_for_backwards_do_not_evade_the_bound() -> None:
+    async def main() -> None:
+        models = Models(reached=0)
+        pi = worker(models)
+        # All in one turn of the loop, before any that is put off has ended.
+        flood = [asyncio.ensure_future(pi.read(GRADIENT, step)) for step in range(300, 0, -1)]
+        await asyncio.sleep(0.01)
+        assert sorted(models.asked) == [1, 2, 3, 4]
+        answers = await asyncio.gather(*flood)
+        assert (
+            sum(answer == Absent("busy", 300 - at, -1) for at, answer in enumerate(answers)) == 296
+        )
+        await pi.close()
+
+    virtual.run(main())
+
+
 def test_a_model_that_is_not_to_be_had_is_asked_for_again() -> None:
     async def main() -> None:
         models = Models(reached=0)

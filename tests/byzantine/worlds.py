@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from axon.attacks.seam import Scene
 from axon.byzantine.cluster import Cluster
-from axon.byzantine.running import Outcome, World, in_memory
-from axon.byzantine.topologies import Training
+from axon.byzantine.loops import Training
+from axon.byzantine.outcomes import Outcome
+from axon.byzantine.running import World, in_memory
 from axon.data.datasets import load
 from axon.learning.tasks import default_spec, define
 from axon.policies import Aggregator
@@ -46,6 +48,18 @@ class Said:
 
     async def read(self, kind: str, step: int, round: int = 0) -> object:
         return await self.says(kind, step, round)
+
+
+class Faulty:
+    """An attack with a mistake in it, which shows from its third step on."""
+
+    omniscient = False
+    remembers = 0
+
+    def __call__(self, own: Vector, scene: Scene) -> Vector:
+        if scene.step < 2:
+            return -own
+        raise ZeroDivisionError(f"in step {scene.step}")
 
 
 def answering(value: object, *, after_s: float = 0.0) -> Said:
@@ -96,6 +110,11 @@ def run(chosen: Cluster, world: World | None = None) -> Outcome:
 def failures(outcome: Outcome) -> Mapping[str, str]:
     """Why servers gave up, by name."""
     return {name: each.failure for name, each in outcome.servers.items() if each.failure}
+
+
+def often_counted(outcome: Outcome) -> bool:
+    """Whether every hostile node was heard in most steps: an attack that took place."""
+    return all(2 * steps > outcome.steps for steps in outcome.counted.values())
 
 
 def refused(outcome: Outcome) -> set[str]:

@@ -24,7 +24,8 @@ from axon.byzantine.behaviours import Behaviour, Flooding
 from axon.byzantine.board import FAR, MODEL, Absent
 from axon.byzantine.cluster import Cluster
 from axon.byzantine.loops import Training
-from axon.byzantine.outcomes import Trained
+from axon.byzantine.outcomes import Trained, counted_in
+from axon.byzantine.records import StepRecord
 from axon.byzantine.running import serving, train
 from axon.byzantine.wire import RemoteBoard
 from axon.errors import ConnectFailed
@@ -153,8 +154,12 @@ def test_a_killed_worker_a_frozen_server_and_one_that_comes_back() -> None:
 def test_a_lying_worker_and_a_server_that_floods_everybody() -> None:
     hostile = digits({"worker-2": Reversed(), "server-3": Flooding(at_once=100, every_s=0.2)})
     with staged(hostile) as stage:
+        records: list[StepRecord] = []
         for name in hostile.honest_servers:
             trained = stage.outcome(name)
             assert trained.failure == ""
             assert trained.accuracy is not None
             assert trained.accuracy > 0.4
+            records += trained.records
+        counted = counted_in(records, hostile.hostile)
+        assert 2 * counted["worker-2"] > len(records), "most steps were attacked"

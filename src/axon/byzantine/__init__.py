@@ -5,8 +5,8 @@
 
 board, quorum   what a node lets others read, and the fastest valid answers of many
 server, worker  the two honest nodes; `sources` say where a worker's models come from
-topologies      what a server does, step by step
-hostile         nodes that lie; `behaviours` those that misbehave on the wire
+loops           what a server does, step by step
+hostile         nodes that lie; `behaviours` those that misbehave on the wire; `roles` who is what
 cluster         all of it as one value; `running` it in memory, or a node at a time over HTTP
 
 Names are loaded when first used, since behind most of them stands torch.
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from axon.byzantine.board import Board
     from axon.byzantine.cluster import Cluster, Node
     from axon.byzantine.hostile import ByzantineServer, ByzantineWorker
+    from axon.byzantine.loops import Training
+    from axon.byzantine.outcomes import Outcome, Trained
     from axon.byzantine.quorum import fastest
     from axon.byzantine.records import StepRecord
-    from axon.byzantine.running import Outcome, Trained, World, in_memory, serving, train
+    from axon.byzantine.running import World, in_memory, serving, train
     from axon.byzantine.server import Server
-    from axon.byzantine.topologies import Training
     from axon.byzantine.worker import Worker
 
 _HOMES = {
@@ -35,11 +36,11 @@ _HOMES = {
     "ByzantineWorker": "hostile",
     "Cluster": "cluster",
     "Node": "cluster",
-    "Outcome": "running",
+    "Outcome": "outcomes",
     "Server": "server",
     "StepRecord": "records",
-    "Trained": "running",
-    "Training": "topologies",
+    "Trained": "outcomes",
+    "Training": "loops",
     "Worker": "worker",
     "World": "running",
     "fastest": "quorum",

@@ -8,21 +8,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from axon.byzantine.board import GRADIENT, MODEL, UPDATED, Absent, Readable
-from axon.byzantine.hostile import silence
 from axon.errors import AxonError
+from axon.learning.lying import silence
+from axon.values import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The honest node beneath a behaviour, with the first vector of each kind it ever gave.
+
+    A behaviour is a value, which many nodes may share; what happened is kept here, at the node.
+    """
+
+    node: Readable
+    first: dict[str, Vector] = field(default_factory=dict)
+
+    async def read(self, kind: str, step: int, round: int = 0) -> object:
+        """What the node answers."""
+        own = await self.node.read(kind, step, round)
+        if isinstance(own, np.ndarray):
+            self.first.setdefault(kind, own)
+        return own
 
 
 @runtime_checkable
 class Behaviour(Protocol):
     """A way to misbehave."""
 
-    async def answer(self, honest: Readable, kind: str, step: int, round: int) -> object:
+    async def answer(self, honest: Remembered, kind: str, step: int, round: int) -> object:
         """What is answered in the place of what the honest node would."""
 
 
@@ -30,16 +49,16 @@ class Behaviour(Protocol):
 class Stalling:
     """Takes every question and answers none."""
 
-    async def answer(self, honest: Readable, kind: str, step: int, round: int) -> object:  # noqa: ARG002
+    async def answer(self, honest: Remembered, kind: str, step: int, round: int) -> object:  # noqa: ARG002
         """Nothing, for ever."""
-        return await silence()
+        await silence()
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
     """Answers with what is no vector, another thing in every step."""
 
-    async def answer(self, honest: Readable, kind: str, step: int, round: int) -> object:
+    async def answer(self, honest: Remembered, kind: str, step: int, round: int) -> object:
         """One of many wrong things."""
         own = await honest.read(kind, step, round)
         if not isinstance(own, np.ndarray):
@@ -64,22 +83,20 @@ class Oversized:
 
     times: int = 100
 
-    async def answer(self, honest: Readable, kind: str, step: int, round: int) -> object:
+    async def answer(self, honest: Remembered, kind: str, step: int, round: int) -> object:
         """The honest vector over and over."""
         own = await honest.read(kind, step, round)
         return np.tile(own, self.times) if isinstance(own, np.ndarray) else own
 
 
+@dataclass(frozen=True, slots=True)
 class Replaying:
     """Answers every step with the first vector it ever had of that kind."""
 
-    def __init__(self) -> None:
-        self._first: dict[str, object] = {}
-
-    async def answer(self, honest: Readable, kind: str, step: int, round: int) -> object:
+    async def answer(self, honest: Remembered, kind: str, step: int, round: int) -> object:
         """An old vector, which was right once."""
         own = await honest.read(kind, step, round)
-        return self._first.setdefault(kind, own) if isinstance(own, np.ndarray) else own
+        return honest.first[kind] if isinstance(own, np.ndarray) else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +107,7 @@ class Flooding:
     """Questions to each node, for steps that are there, are to come, or never will."""
     every_s: float = 0.05
 
-    async def answer(self, honest: Readable, kind: str, step: int, round: int) -> object:
+    async def answer(self, honest: Remembered, kind: str, step: int, round: int) -> object:
         """What the honest node answers."""
         return await honest.read(kind, step, round)
 
@@ -113,7 +130,7 @@ class Flooding:
 class Misbehaving:
     """An honest node behind a behaviour."""
 
-    honest: Readable
+    honest: Remembered
     behaviour: Behaviour
 
     async def read(self, kind: str, step: int, round: int = 0) -> object:

@@ -132,6 +132,6 @@ def check_key(kind: object, step: object, round: object) -> None:
     if type(kind) is not str or kind not in (MODEL, UPDATED, AGGREGATED, GRADIENT):
         raise ConfigurationError("only model, updated, aggregated and gradient can be read")
     if type(step) is not int or not 0 <= step <= FAR:
-        raise ConfigurationError("step must be a whole number from 0 to 2^53")
+        raise ConfigurationError("step must be a whole number from 0 to 2^53 - 1")
     if type(round) is not int or not 0 <= round < MOST_ROUNDS:
         raise ConfigurationError(f"round must be a whole number from 0 to {MOST_ROUNDS - 1}")

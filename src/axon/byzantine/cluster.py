@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
 from axon.attacks.seam import Attack, Poisonous
-from axon.byzantine.behaviours import Behaviour, Flooding, Misbehaving
+from axon.byzantine.behaviours import Behaviour, Flooding, Misbehaving, Remembered
 from axon.byzantine.board import WINDOW, Board, Readable
 from axon.byzantine.computing import Computing
 from axon.byzantine.hostile import Both, ByzantineServer, ByzantineWorker, Malice
+from axon.byzantine.loops import LOOPS, Loop, Training
 from axon.byzantine.quorum import Terms
+from axon.byzantine.roles import Party, check_roles, known_to, members
 from axon.byzantine.server import Links, Server, Task
 from axon.byzantine.sources import FromOne, FromPrimary, FromQuorum, Own, Source
-from axon.byzantine.topologies import LOOPS, Loop, Training
 from axon.byzantine.worker import Worker
 from axon.data.datasets import Dataset
 from axon.data.partitions import Iid, Partition
@@ -26,7 +28,7 @@ from axon.seeds import stream
 from axon.topology import Topology
 from axon.values import Samples, TaskSpec, check_positive, check_whole
 
-Link: TypeAlias = Callable[[str], Readable]
+Reach: TypeAlias = Callable[[str], Readable]
 """Gives the way to a node, by its name."""
 
 
@@ -58,23 +60,9 @@ class Cluster:
         check_positive("patience_s", self.patience_s)
         check_positive("primary_patience_s", self.primary_patience_s)
         check_whole("window", self.window, least=1)
-        strangers = sorted(set(self.hostile) - set(self.topology.nodes))
-        if strangers:
-            raise ConfigurationError(
-                f"nobody is called {', '.join(strangers)}",
-                hint=f"nodes are {', '.join(self.topology.nodes)}",
-            )
-        for party in (self.topology.servers, self.topology.workers):
-            self._check_honest(party)
+        check_roles(self.topology, self.hostile)
         self._check_patience()
         self.topology.check_rules(_least(self.training.rule), _least(self.training.model_rule))
-
-    def _check_honest(self, party: tuple[str, ...]) -> None:
-        """Somebody is left to learn, and for the omniscient to know."""
-        if set(party) <= set(self.hostile):
-            raise ConfigurationError(
-                f"at least one of {', '.join(party)} must be honest, got {len(party)} hostile"
-            )
 
     def _check_patience(self) -> None:
         """Servers outwait the workers' search for a primary that lives."""
@@ -105,14 +93,27 @@ class Cluster:
 
 
 class Node:
-    """One node: what it offers to others, and what it does by itself."""
+    """One node: what it offers to others, and what it does by itself.
 
-    def __init__(self, cluster: Cluster, name: str, link: Link, computing: Computing) -> None:
+    `reach` gives the way to any other. `watch` is how a lying one reads what the honest send, where
+    that is another way.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        reach: Reach,
+        computing: Computing,
+        *,
+        watch: Reach | None = None,
+    ) -> None:
         self.name = name
         self.server: Server | None = None
         self.worker: Worker | None = None
         self._cluster = cluster
-        self._link = link
+        self._reach = reach
+        self._watch = watch or reach
         self._computing = computing
         topology = cluster.topology
         board = Board(window=cluster.window)
@@ -120,6 +121,11 @@ class Node:
             self.worker = self._made_worker(board)
         if name in topology.servers:
             self.server = self._made_server(board)
+        server = None if self.server is None else self.server.board
+        self.beneath = _joined(server, self.worker)
+        """The node as it would be if it were honest."""
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Has the error, once one came up within its attack."""
         self.offered = self._faced()
 
     async def train(self) -> None:
@@ -133,6 +139,8 @@ class Node:
         loop = cluster.loop or LOOPS[cluster.topology.kind]
         try:
             await loop(self.server, cluster.topology, cluster.training)
+            if not self.server.is_tested:
+                await self.server.compute_accuracy()
         except QuorumNotReached:
             # How good the model is with which it was left tells how it failed.
             await self.server.compute_accuracy()
@@ -141,11 +149,12 @@ class Node:
             self.server.finish()
 
     async def misbehave(self) -> None:
-        """Do what a hostile node does unasked; most do nothing."""
+        """Do what a hostile node does unasked, for ever; raises what fails in its attack."""
         behaviour = self._cluster.hostile.get(self.name)
         if isinstance(behaviour, Flooding):
             others = [name for name in self._cluster.topology.nodes if name != self.name]
-            await behaviour.flood({name: self._link(name) for name in others})
+            await behaviour.flood({name: self._reach(name) for name in others})
+        await self.broken
 
     async def close(self) -> None:
         """Stop what is under way."""
@@ -166,7 +175,7 @@ class Node:
 
     def _source(self, board: Board) -> Source:
         cluster, topology = self._cluster, self._cluster.topology
-        servers = {name: self._link(name) for name in topology.servers if name != self.name}
+        servers = {name: self._reach(name) for name in topology.servers if name != self.name}
         terms = Terms(size=cluster.size, patience_s=cluster.patience_s)
         if topology.kind == "decentralised":
             return Own(board)
@@ -182,7 +191,7 @@ class Node:
     def _made_server(self, board: Board) -> Server:
         cluster, topology = self._cluster, self._cluster.topology
         workers: dict[str, Readable] = {
-            name: self._link(name) for name in topology.workers if name != self.name
+            name: self._reach(name) for name in topology.workers if name != self.name
         }
         if self.worker is not None:
             workers[self.name] = self.worker
@@ -191,7 +200,7 @@ class Node:
             Task(spec=cluster.spec, test=cluster.dataset.test, seed=cluster.seed),
             Links(
                 workers=workers,
-                servers={name: self._link(name) for name in topology.servers if name != self.name},
+                servers={name: self._reach(name) for name in topology.servers if name != self.name},
             ),
             self._computing,
             board=board,
@@ -201,30 +210,36 @@ class Node:
     def _faced(self) -> Readable:
         """The node as others see it."""
         role = self._cluster.hostile.get(self.name)
-        server: Readable | None = None if self.server is None else self.server.board
-        worker: Readable | None = self.worker
+        if role is None:
+            return self.beneath
         if isinstance(role, Behaviour):
-            return Misbehaving(_joined(server, worker), role)
-        if role is not None:
-            server = server and ByzantineServer(server, self._malice(role, "servers"))
-            worker = worker and ByzantineWorker(worker, self._malice(role, "workers"))
+            return Misbehaving(Remembered(self.beneath), role)
+        server: Readable | None = None
+        worker: Readable | None = None
+        if self.server is not None:
+            server = ByzantineServer(self.server.board, self._malice(role, "servers"))
+        if self.worker is not None:
+            worker = ByzantineWorker(self.worker, self._malice(role, "workers"))
         return _joined(server, worker)
 
-    def _malice(self, attack: Attack, party: str) -> Malice:
-        cluster, topology = self._cluster, self._cluster.topology
-        names: tuple[str, ...] = getattr(topology, party)
+    def _malice(self, attack: Attack, party: Party) -> Malice:
+        cluster = self._cluster
+        names = members(cluster.topology, party)
         honest = [name for name in names if name not in cluster.hostile]
-        waited = topology.gradients if party == "workers" else topology.models
-        attackers = len(names) - len(honest)
         return Malice(
             name=self.name,
             attack=attack,
-            honest={name: self._link(name) for name in honest},
-            known=min(len(honest), max(1, (waited or len(names)) - attackers)),
-            attackers=attackers,
+            honest={name: self._watch(name) for name in honest},
+            known=known_to(cluster.topology, cluster.hostile, party),
+            attackers=len(names) - len(honest),
             terms=Terms(size=cluster.size, patience_s=cluster.patience_s),
             seed=cluster.seed,
+            broken=self._break,
         )
+
+    def _break(self, error: Exception) -> None:
+        if not self.broken.done():
+            self.broken.set_exception(error)
 
 
 def _joined(server: Readable | None, worker: Readable | None) -> Readable:

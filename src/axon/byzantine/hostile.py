@@ -1,15 +1,15 @@
 """Nodes that lie: a worker or a server that wears an attack.
 
 A lying node is an honest one with another face. It computes as the honest do, and what it answers
-is what its attack makes of that. An omniscient attack goes by the honest nodes' vectors, which a
-lying node reads as any node can.
+is what its attack makes of that, at once. An omniscient attack goes by the honest nodes' vectors,
+which a lying node reads first: over HTTP as any node can, in memory without any way between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from axon.attacks.seam import Attack, Scene
 from axon.byzantine.board import GRADIENT, WINDOW, Absent, Key, Readable
 from axon.byzantine.quorum import Terms, fastest
+from axon.learning.lying import silence
 from axon.seeds import stream
 from axon.values import Vector
 
@@ -35,17 +36,31 @@ class Malice:
     attackers: int
     terms: Terms
     seed: int = 0
+    broken: Callable[[Exception], None] | None = None
+    """Told of an error within the attack, which must not pass for an attack that was borne."""
 
-    async def lie(
-        self, own: Vector, key: Key, past: list[Vector], random: np.random.Generator
+    async def observed(self, key: Key) -> list[Vector]:
+        """What the honest send, where the attack goes by it; nothing, at once, where not."""
+        if not self.attack.omniscient:
+            return []
+        found = await fastest(self.honest, key, self.known, self.terms)
+        return list(found.vectors.values())
+
+    def lie(
+        self,
+        own: Vector,
+        step: int,
+        honest: Sequence[Vector],
+        past: Sequence[Vector],
+        random: np.random.Generator,
     ) -> Vector | None:
         """What is answered in the place of `own`."""
-        honest: list[Vector] = []
-        if self.attack.omniscient:
-            found = await fastest(self.honest, key, self.known, self.terms)
-            honest = list(found.vectors.values())
-        scene = Scene(key[1], honest, self.attackers, past, random)
-        return self.attack(own, scene)
+        try:
+            return self.attack(own, Scene(step, honest, self.attackers, past, random))
+        except Exception as error:
+            if self.broken is not None:
+                self.broken(error)
+            raise
 
 
 class ByzantineWorker:
@@ -55,7 +70,7 @@ class ByzantineWorker:
         self._worker = worker
         self._malice = malice
         self._past: dict[int, Vector] = {}
-        self._lies: dict[int, asyncio.Task[Vector | None]] = {}
+        self._lies: dict[int, asyncio.Future[Vector | None]] = {}
 
     async def read(self, kind: str, step: int, round: int = 0) -> Vector | Absent:
         """The lie of that step; nothing is ever said where there is none."""
@@ -64,22 +79,34 @@ class ByzantineWorker:
             assert isinstance(own, Absent), "the node beneath is honest"
             return own
         lie = self._lies.get(step) or self._begin(own, (kind, step, round))
-        await asyncio.wait([lie])
-        told = lie.result()
-        return told if told is not None else await silence()
+        # A turn of the loop may decide whose vote counts: one that is ready waits for nothing.
+        if not lie.done():
+            await asyncio.wait([lie])
+        return await _spoken(lie.result())
 
-    def _begin(self, own: Vector, key: Key) -> asyncio.Task[Vector | None]:
+    def _begin(self, own: Vector, key: Key) -> asyncio.Future[Vector | None]:
         step, malice = key[1], self._malice
         past = [self._past[before] for before in sorted(self._past) if before < step]
         self._past[step] = own
-        random = stream(malice.seed, "attack", malice.name, step)
-        lying = malice.lie(own, key, past, random)
-        self._lies[step] = asyncio.get_running_loop().create_task(lying)
         for old in sorted(self._past)[: -malice.attack.remembers - 1]:
             del self._past[old]
+        loop = asyncio.get_running_loop()
+        if malice.attack.omniscient:
+            self._lies[step] = loop.create_task(self._informed(own, key, past))
+        else:
+            told = malice.lie(own, step, (), past, self._random(step))
+            self._lies[step] = loop.create_future()
+            self._lies[step].set_result(told)
         for old in sorted(self._lies)[:-WINDOW]:
             del self._lies[old]
         return self._lies[step]
+
+    async def _informed(self, own: Vector, key: Key, past: list[Vector]) -> Vector | None:
+        honest = await self._malice.observed(key)
+        return self._malice.lie(own, key[1], honest, past, self._random(key[1]))
+
+    def _random(self, step: int) -> np.random.Generator:
+        return stream(self._malice.seed, "attack", self._malice.name, step)
 
 
 class ByzantineServer:
@@ -108,8 +135,8 @@ class ByzantineServer:
             del kept[old]
         past = [kept[before] for before in sorted(kept) if before < step]
         random = stream(malice.seed, "attack", malice.name, kind, step, next(self._readers))
-        told = await malice.lie(own, (kind, step, round), past, random)
-        return told if told is not None else await silence()
+        honest = await malice.observed((kind, step, round))
+        return await _spoken(malice.lie(own, step, honest, past, random))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +151,6 @@ class Both:
         return await (self.worker if kind == GRADIENT else self.server).read(kind, step, round)
 
 
-async def silence() -> Vector:
-    """Never answer; the caller's own patience ends it."""
-    never: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
-    return await never
+async def _spoken(told: Vector | None) -> Vector:
+    """What is told, or never anything."""
+    return told if told is not None else await silence()

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 import torch
 
 from axon import client
-from axon.byzantine.cluster import Cluster, Node
-from axon.byzantine.computing import Charged, Computing, Threaded, Work
-from axon.byzantine.records import StepRecord
+from axon.byzantine.board import Readable
+from axon.byzantine.cluster import Cluster, Node, Reach
+from axon.byzantine.computing import Charged, Threaded, Work
+from axon.byzantine.outcomes import Outcome, Trained, counted_in
 from axon.byzantine.wire import MOST_READS, SERVICE, BoardService, Fair, RemoteBoard, serving_limits
 from axon.errors import QuorumNotReached
 from axon.rounds.remote import Hosting
@@ -29,42 +30,12 @@ from axon.rpc.limits import Limits
 from axon.rpc.link import Link
 from axon.rpc.memory.network import Network
 from axon.rpc.messages import Transport
-from axon.values import Vector
 from axon.worker import Worker as RpcWorker
 
 PORT = 7000
 """Of every node in memory, where each has a host of its own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """What came of one server."""
-
-    records: tuple[StepRecord, ...]
-    model: Vector
-    failure: str = ""
-    """Why it gave up before its last step."""
-
-    @property
-    def accuracy(self) -> float | None:
-        """Of the last model that was tested."""
-        tested = [record.accuracy for record in self.records if record.accuracy is not None]
-        return tested[-1] if tested else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a cluster."""
-
-    servers: Mapping[str, Trained]
-    """The honest ones, by name."""
-    computing_s: Mapping[str, Mapping[int, float]]
-    """By worker and step: how long its gradient took to compute."""
-
-    @property
-    def accuracy(self) -> float:
-        """Of the honest server that is worst off."""
-        return min(each.accuracy or 0.0 for each in self.servers.values())
+MOMENT_S = 1e-6
+"""By how much, in memory, what is honest comes later than a lie that was ready at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +54,20 @@ async def in_memory(cluster: Cluster, world: World | None = None) -> Outcome:
 
     Under virtual time (`axon.testbed.virtual.run`) two runs of one cluster are the same to the
     bit. A server that gave up is part of the outcome, with its `failure`: that a baseline diverges
-    under attack is a result.
+    under attack is a result. An error within an attack is none, and is raised.
+
+    The worst is assumed of the hostile: of answers that are ready at the same time theirs are the
+    first, and the omniscient see what an honest node has as soon as it has it, whatever its link.
     """
     chosen = world or World()
+    beneath: dict[str, Readable] = {}
     async with AsyncExitStack() as stack:
         stack.enter_context(_one_thread())
-        nodes = [
-            await stack.enter_async_context(_in_memory_node(cluster, name, chosen))
-            for name in cluster.topology.nodes
-        ]
+        nodes: list[Node] = []
+        for name in cluster.topology.nodes:
+            made = _in_memory_node(cluster, name, chosen, lambda other: _Beneath(other, beneath))
+            nodes.append(await stack.enter_async_context(made))
+            beneath[name] = nodes[-1].beneath
         failures = await _run_all(cluster, nodes)
         return _outcome(cluster, nodes, failures)
 
@@ -122,7 +98,7 @@ async def serving(
         fair = Fair(transport, MOST_READS * on_a_host)
         way = _Way(fair, chosen.access, addresses)
         options = {"key": chosen.key, "insecure": chosen.insecure, "announce": False}
-        node = _node(cluster, name, way, computing)
+        node = Node(cluster, name, way.reach(cluster), computing)
         stack.push_async_callback(node.close)
         served = _offer(node, cluster, at, way.transport, **options)
         await stack.enter_async_context(served)
@@ -150,24 +126,54 @@ class _Way:
     access: client.Access
     addresses: Mapping[str, str]
 
+    def reach(self, cluster: Cluster) -> Reach:
+        """The way to a node by its name."""
 
-def _node(cluster: Cluster, name: str, way: _Way, computing: Computing) -> Node:
-    def link(other: str) -> RemoteBoard:
-        where, patience_s = way.addresses[other], cluster.patience_s
-        return RemoteBoard(where, way.access, cluster.size, patience_s=patience_s)
+        def reached(other: str) -> RemoteBoard:
+            where, patience_s = self.addresses[other], cluster.patience_s
+            return RemoteBoard(where, self.access, cluster.size, patience_s=patience_s)
 
-    return Node(cluster, name, link, computing)
+        return reached
+
+
+@dataclass(frozen=True, slots=True)
+class _Beneath:
+    """An honest node of this process, read without any way between; it may be made later."""
+
+    name: str
+    nodes: Mapping[str, Readable]
+
+    async def read(self, kind: str, step: int, round: int = 0) -> object:
+        return await self.nodes[self.name].read(kind, step, round)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outrun:
+    """An honest node, whose answers come a moment after those that liars have by then."""
+
+    node: Readable
+
+    async def read(self, kind: str, step: int, round: int = 0) -> object:
+        answer = await self.node.read(kind, step, round)
+        # In virtual time: once everything has happened that can happen at this moment.
+        await asyncio.sleep(MOMENT_S)
+        return answer
 
 
 @asynccontextmanager
-async def _in_memory_node(cluster: Cluster, name: str, world: World) -> AsyncIterator[Node]:
+async def _in_memory_node(
+    cluster: Cluster, name: str, world: World, watch: Reach
+) -> AsyncIterator[Node]:
     if name in world.links:
         world.network.set_link(name, world.links[name])
     transport = world.network.transport(name)
     addresses = {other: f"memory://{other}:{PORT}" for other in cluster.topology.nodes}
     access = client.access(transport=transport, reconnect_s=0.0)
     way = _Way(Fair(transport), access, addresses)
-    node = _node(cluster, name, way, Charged(lambda work: world.charge(name, work)))
+    computing = Charged(lambda work: world.charge(name, work))
+    node = Node(cluster, name, way.reach(cluster), computing, watch=watch)
+    if cluster.hostile and name not in cluster.hostile:
+        node.offered = _Outrun(node.offered)
     at = Address(name, PORT, "memory")
     async with _offer(node, cluster, at, way.transport), _misbehaving(node):
         try:
@@ -178,12 +184,19 @@ async def _in_memory_node(cluster: Cluster, name: str, world: World) -> AsyncIte
 
 @asynccontextmanager
 async def _misbehaving(node: Node) -> AsyncIterator[None]:
-    """Let a hostile node do what it does unasked, for as long as the block lasts."""
-    mischief = asyncio.ensure_future(node.misbehave())
+    """Let a hostile node do what it does unasked; an error within its attack ends the block."""
+    wrong: BaseException | None = None
     try:
-        yield
-    finally:
-        await _end([mischief])
+        async with asyncio.TaskGroup() as group:
+            mischief = group.create_task(node.misbehave())
+            yield
+            if not node.broken.done():
+                mischief.cancel()
+    except BaseExceptionGroup as errors:
+        wrong = errors.exceptions[0]
+    if wrong is not None:
+        # Outside of the handler: the block's own error goes on as it came.
+        raise wrong
 
 
 @asynccontextmanager
@@ -237,7 +250,9 @@ def _outcome(cluster: Cluster, nodes: list[Node], failures: Mapping[str, str]) -
         for node in nodes
         if node.worker is not None
     }
-    return Outcome(servers=made, computing_s=computing)
+    records = [record for each in made.values() for record in each.records]
+    counted = counted_in(records, cluster.hostile)
+    return Outcome(servers=made, computing_s=computing, counted=counted)
 
 
 def _trained(node: Node, failure: str) -> Trained:

@@ -2,7 +2,7 @@
 
     for step in range(steps):
         gradients = await server.get_gradients(step, q)
-        server.update_model(await server.aggregate(rule, gradients))
+        await server.update_model(await server.aggregate(rule, gradients))
 
 Everything is pulled: a server posts its own vectors on its board, where others read them.
 """
@@ -18,7 +18,7 @@ from axon.byzantine.computing import Computing
 from axon.byzantine.gradients import Descent
 from axon.byzantine.quorum import Quorum, Terms, fastest, newest_step, refusals_of
 from axon.byzantine.records import OpenStep, StepRecord
-from axon.errors import QuorumNotReached
+from axon.errors import ConfigurationError, QuorumNotReached
 from axon.learning.evaluation import evaluate
 from axon.learning.nets import initial
 from axon.policies import Aggregator
@@ -70,7 +70,8 @@ class Server:
         self._descent = Descent(task.spec)
         self.next_step = 0
         """The one to do next."""
-        self._round = 0
+        self._round = -1
+        self._aggregated: Vector | None = None
         self._loop = asyncio.get_running_loop()
         self._born_s = self._loop.time()
         self._records: list[StepRecord] = []
@@ -90,7 +91,7 @@ class Server:
         """Begin a step with the model as it is now, and wait for the fastest q gradients at it."""
         self.finish()
         self._open = OpenStep(server=self.name, step=step, started_s=self._now_s)
-        self._round, self.next_step = 0, step + 1
+        self._round, self._aggregated, self.next_step = -1, None, step + 1
         self.board.post(MODEL, step, self.model)
         began_s = self._now_s
         quorum = await self._fastest(self._links.workers, (GRADIENT, step, 0), q)
@@ -105,16 +106,35 @@ class Server:
         self._open.heard_servers(quorum, self._now_s - began_s, models=True)
         return list(quorum.vectors.values())
 
-    async def get_aggregated_gradients(self, aggregated: Vector, q: int) -> list[Vector]:
-        """Post one's aggregated gradient, and wait for q of the same round, one's own among them.
+    @property
+    def latest_aggregated_gradient(self) -> Vector | None:
+        """What it has aggregated last in this step; None before. Set it, and others may read it.
 
-        Each call in a step is the next round.
+        Each time that it is set in a step begins the next round of contraction.
         """
-        began_s, round = self._now_s, self._round
+        return self._aggregated
+
+    @latest_aggregated_gradient.setter
+    def latest_aggregated_gradient(self, gradient: Vector) -> None:
+        if self.step < 0:
+            raise ConfigurationError(
+                "an aggregated gradient is one of a step, and none has begun",
+                hint="get_gradients(step, q) begins one",
+            )
         self._round += 1
-        self.board.post(AGGREGATED, self.step, aggregated, round)
-        key = (AGGREGATED, self.step, round)
-        quorum = await self._fastest(self._links.servers, key, q, aggregated)
+        self._aggregated = fixed(gradient)
+        self.board.post(AGGREGATED, self.step, self._aggregated, self._round)
+
+    async def get_aggregated_gradients(self, q: int) -> list[Vector]:
+        """The fastest q aggregated gradients of the latest round, one's own among them."""
+        if self._aggregated is None:
+            raise ConfigurationError(
+                f"{self.name} has aggregated no gradient in step {self.step} yet",
+                hint="set latest_aggregated_gradient first: one's own counts among the q",
+            )
+        began_s = self._now_s
+        key = (AGGREGATED, self.step, self._round)
+        quorum = await self._fastest(self._links.servers, key, q, self._aggregated)
         self._open.heard_servers(quorum, self._now_s - began_s, models=False)
         return list(quorum.vectors.values())
 
@@ -159,6 +179,11 @@ class Server:
         self._open.accuracy_s += self._now_s - began_s
         self._open.accuracy = accuracy
         return accuracy
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the accuracy is known after the step it is at, if it is at any."""
+        return self.step < 0 or self._open.accuracy is not None
 
     def finish(self) -> None:
         """Record the step that is open; the next one does so too."""

@@ -81,7 +81,8 @@ class Worker:
             last = max(self._open)
             if step > last:
                 return None
-            self._open[last].cancel()
+            # Out at once: it ends when the loop gets to it, and more may be asked for before that.
+            self._open.pop(last).cancel()
         task = self._open[step] = asyncio.get_running_loop().create_task(self._compute(step))
         task.add_done_callback(lambda done: self._end(step, done))
         return task

@@ -63,7 +63,7 @@ class Lying:
             return answer
         lie = self._lie(answer, order, tapped.start)
         if lie is None:
-            await _silence()
+            await silence()
         return lie
 
     async def benchmark(
@@ -141,7 +141,7 @@ class _Tapped:
         return poisoned(samples, self._attack, self._classes)
 
 
-async def _silence() -> NoReturn:
+async def silence() -> NoReturn:
     """Wait for nothing, until somebody calls it off."""
     while True:
         await asyncio.get_running_loop().create_future()

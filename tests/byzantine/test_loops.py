@@ -9,11 +9,24 @@ import numpy as np
 import pytest
 
 from axon.aggregation import Krum, Mean, Median, MultiKrum
-from axon.attacks import Attack, Drop, LittleIsEnough, Random, Reversed
+from axon.attacks import (
+    Attack,
+    Drop,
+    InnerProduct,
+    LabelFlip,
+    LittleIsEnough,
+    Mimic,
+    Random,
+    Reversed,
+    SignFlip,
+    Stale,
+)
+from axon.byzantine.behaviours import Stalling
 from axon.byzantine.cluster import Cluster
 from axon.byzantine.computing import Work
-from axon.byzantine.running import Outcome, World, in_memory
-from axon.byzantine.topologies import Training
+from axon.byzantine.loops import Training
+from axon.byzantine.outcomes import Outcome
+from axon.byzantine.running import World, in_memory
 from axon.data.partitions import Dirichlet
 from axon.errors import ConfigurationError
 from axon.rpc.link import Link
@@ -26,7 +39,7 @@ from axon.topology import (
     single_server,
     vanilla,
 )
-from tests.byzantine.worlds import TWONN, cluster, failures, refused, run
+from tests.byzantine.worlds import TWONN, Faulty, cluster, failures, often_counted, refused, run
 
 CHANCE = 0.2
 """Ten digits: a guess is right in a tenth, and a constant answer in little more."""
@@ -99,6 +112,32 @@ def test_an_attack_that_ruins_the_mean_does_not_ruin_a_rule(attack: Attack) -> N
     borne = run(cluster(MSMW, Median(1), steps=20, hostile=hostile))
     assert not failures(borne)
     assert borne.accuracy > 0.4
+    assert borne.counted == {"worker-3": 60, "server-2": 60}
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [Random(), SignFlip(), Stale(2), LittleIsEnough(), InnerProduct(), Mimic(1)],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize(
+    ("topology", "liars"),
+    [
+        (single_server(6, faulty=1), ["worker-5"]),
+        (MSMW, ["worker-5", "server-3"]),
+        (decentralised(4, faulty=1), ["peer-3"]),
+    ],
+    ids=["SSMW", "MSMW", "decentralised"],
+)
+def test_every_liar_is_heard_in_every_step(
+    topology: Topology, liars: list[str], attack: Attack
+) -> None:
+    """Even the last by name, who is asked last, and whoever first looks at what others send."""
+    hostile = dict.fromkeys(liars, attack)
+    outcome = run(cluster(topology, Median(1), steps=3, contractions=1, hostile=hostile))
+    assert not failures(outcome)
+    assert outcome.counted == dict.fromkeys(liars, outcome.steps)
+    assert outcome.steps == 3 * len(outcome.servers)
 
 
 @pytest.mark.slow
@@ -107,7 +146,10 @@ def test_eleven_workers_and_four_servers_lose_nothing_to_one_of_each() -> None:
 
     def accuracy(hostile: dict[str, Attack]) -> float:
         chosen = cluster(topology, MultiKrum(1), Median(1), steps=120, spec=TWONN, hostile=hostile)
-        return run(chosen).accuracy
+        outcome = run(chosen)
+        assert not failures(outcome)
+        assert often_counted(outcome)
+        return outcome.accuracy
 
     honest = accuracy({})
     assert honest > 0.8
@@ -123,6 +165,7 @@ def test_three_servers_do_where_everybody_answers_in_time() -> None:
     hostile = {"worker-3": Reversed(), "server-1": Random()}
     outcome = run(cluster(topology, Krum(1), Median(1), steps=12, hostile=hostile))
     assert not failures(outcome)
+    assert often_counted(outcome)
     assert outcome.accuracy > 0.4
     record = outcome.servers["server-0"].records[-1]
     assert (len(record.gradients_from), len(record.models_from)) == (5, 3)
@@ -136,15 +179,19 @@ def test_crash_tolerance_is_none_against_lies() -> None:
         assert outcome.accuracy < CHANCE, liar
 
 
-def test_a_quiet_attack_that_knows_the_others_is_worn_too() -> None:
+def test_a_quiet_attack_that_knows_the_others_is_heard_over_links_too() -> None:
     hostile = {"worker-1": LittleIsEnough(), "server-3": LittleIsEnough()}
-    # It comes after those it goes by, and yet before the slowest.
-    links = {name: Link(latency_s=0.5) for name in ("worker-5", "server-2")}
+    # What it goes by it has without a link; what it says has one as long as that of the others.
+    links = {name: Link(latency_s=0.1) for name in MSMW.nodes}
     outcome = run(cluster(MSMW, Median(1), steps=5, hostile=hostile), World(links=links))
     assert not failures(outcome)
-    for record in outcome.servers["server-0"].records:
-        assert "worker-1" in record.gradients_from
-        assert "server-3" in record.models_from
+    assert outcome.counted == dict.fromkeys(hostile, 15)
+
+
+@pytest.mark.parametrize("liar", ["worker-2", "server-1"])
+def test_a_mistake_in_an_attack_is_no_attack_that_was_borne(liar: str) -> None:
+    with pytest.raises(ZeroDivisionError, match="in step 2"):
+        run(cluster(MSMW, Median(1), steps=4, hostile={liar: Faulty()}))
 
 
 def test_contraction_brings_peers_with_different_data_together() -> None:
@@ -163,6 +210,7 @@ def test_contraction_brings_peers_with_different_data_together() -> None:
         links = {name: Link(jitter_s=0.5) for name in topology.nodes}
         outcome = run(chosen, World(links=links))
         assert not failures(outcome)
+        assert often_counted(outcome)
         models = np.stack([each.model for each in outcome.servers.values()])
         return float(np.ptp(models, axis=0).mean())
 
@@ -253,6 +301,12 @@ def test_who_waits_for_all_gives_up_when_one_is_silent() -> None:
             r"above 3 servers x primary_patience_s = 6, got 5",
         ),
         (vanilla(2), {"hostile": {"server": Drop()}}, "one of server must be honest, got 1"),
+        (vanilla(4), {"hostile": {"worker-1": "drop"}}, "worker-1 does must be .* got 'drop'"),
+        (vanilla(4), {"hostile": {"worker-1": Drop}}, "must be an attack or a behaviour, got <cl"),
+        (vanilla(4), {"hostile": {"worker-1": Stalling}}, "must be an attack or a behaviour"),
+        (vanilla(4), {"hostile": {"worker-1": Mimic(3)}}, "honest vector 3, and knows 3, from 0"),
+        (MSMW, {"hostile": {"server-1": Mimic(2)}}, "server-1 is to copy honest vector 2, .* 2,"),
+        (MSMW, {"hostile": {"server-1": LabelFlip()}}, "an attack on data, and server-1 has none"),
         (vanilla(1), {"patience_s": 0.0}, "patience_s must be a finite number above 0"),
     ],
 )

@@ -47,7 +47,7 @@ Loop: TypeAlias = Callable[[Server, Topology, Training], Coroutine[Any, Any, Non
 """What a server does from its first step to its last."""
 
 
-async def single_server(server: Server, topology: Topology, training: Training) -> None:
+async def train_single_server(server: Server, topology: Topology, training: Training) -> None:
     """SSMW, listing 3.1; with the mean for its rule it is the vanilla baseline."""
     for step in range(training.steps):
         gradients = await server.get_gradients(step, topology.gradients)
@@ -57,7 +57,7 @@ async def single_server(server: Server, topology: Topology, training: Training) 
             await server.compute_accuracy()
 
 
-async def replicated_servers(server: Server, topology: Topology, training: Training) -> None:
+async def train_replicated_servers(server: Server, topology: Topology, training: Training) -> None:
     """MSMW, listing 3.2: the models of the servers meet after every step."""
     while (step := server.next_step) < training.steps:
         async with catching_up(server, topology, training):
@@ -70,7 +70,7 @@ async def replicated_servers(server: Server, topology: Topology, training: Train
                 await server.compute_accuracy()
 
 
-async def decentralised(server: Server, topology: Topology, training: Training) -> None:
+async def train_decentralised(server: Server, topology: Topology, training: Training) -> None:
     """Listing 3.3: peers first agree on a gradient where their data differ, then on a model."""
     while (step := server.next_step) < training.steps:
         async with catching_up(server, topology, training):
@@ -89,7 +89,8 @@ async def contract(
 ) -> Vector:
     """Bring the gradients of honest peers closer together, by some rounds of the same rule."""
     for _ in range(training.contractions):
-        gradients = await server.get_aggregated_gradients(gradient, topology.models)
+        server.latest_aggregated_gradient = gradient
+        gradients = await server.get_aggregated_gradients(topology.models)
         gradient = await server.aggregate(training.rule, gradients)
     return gradient
 
@@ -107,16 +108,12 @@ async def catching_up(
         await server.rejoin(training.model_rule, topology.models)
 
 
-async def crash_tolerant(server: Server, topology: Topology, training: Training) -> None:
-    """Section 3.6.2: every replica averages all gradients, so that each can take over."""
-    await single_server(server, topology, training)
-
-
 LOOPS: Mapping[Kind, Loop] = {
-    "vanilla": single_server,
-    "single-server": single_server,
-    "replicated-servers": replicated_servers,
-    "decentralised": decentralised,
-    "crash-tolerant": crash_tolerant,
+    "vanilla": train_single_server,
+    "single-server": train_single_server,
+    "replicated-servers": train_replicated_servers,
+    "decentralised": train_decentralised,
+    # Section 3.6.2: every replica averages all gradients, so that each can take over.
+    "crash-tolerant": train_single_server,
 }
 """What a server does, by the kind of its topology."""
