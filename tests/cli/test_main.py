@@ -126,7 +126,7 @@ def test_an_interrupt_is_silent(axon: Run, failing: Callable[[BaseException], No
         (PermissionError(13, "Permission denied", "runs/a"), "Permission denied: 'runs/a'\n"),
         (KeyError("pi"), "axon: internal error: KeyError: 'pi'; --debug shows the trace\n"),
         (MemoryError(), "axon: internal error: MemoryError; --debug shows the trace\n"),
-        (ValueError("x\n" * 9999), "x x x; --debug shows the trace\n"),
+        (ValueError("x\n" * 9999), "x x x…; --debug shows the trace\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
