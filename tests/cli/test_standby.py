@@ -12,7 +12,7 @@ from axon.cli.main import exit_code
 from axon.cli.recipes import Surroundings
 from axon.cli.standby import StandbyOptions
 from axon.errors import Superseded
-from axon.recipes.runner import settings_of
+from axon.recipes.keeping import settings_of
 from axon.recipes.settings import Recipe
 from axon.rounds.checkpoint import open_store
 from tests.cli.scenes import SMALL, Shell

@@ -14,7 +14,7 @@ import pytest
 from axon.cli.recipes import Settings, Surroundings, taken_up
 from axon.errors import ConfigurationError, QuorumNotReached
 from axon.recipes import runner
-from axon.recipes.runner import Keeping
+from axon.recipes.keeping import Keeping
 from axon.recipes.settings import Recipe, read_recipe
 from axon.report.records import read
 from tests.cli.scenes import SMALL, Shell

@@ -101,6 +101,14 @@ _EXPERIMENT = (
     "the test calls the experiment, shorter; tests/cli/test_reproduce.py types the command"
 )
 
+_LYING = {
+    "gar-microbench": "gar_microbench.py::test_a_quick_look_is_whole",
+    "byz-convergence": "byz_convergence.py::test_its_json_and_notes_are_whole",
+    "byz-attacks": "byz_attacks.py::test_its_json_figure_and_notes_are_whole",
+    "byz-cost": "byz_cost.py::test_a_quick_look_is_whole",
+    "byz-scaling": "byz_scaling.py::test_a_short_run_is_whole",
+}
+
 CALLED = {
     "make hello": Called("tests/test_docs.py::test_the_hello_example", _MAKE),
     "make demo": Called("tests/test_docs.py::test_the_deadline_example", _MAKE),
@@ -141,26 +149,11 @@ CALLED = {
         "tests/experiments/test_med_runs.py::test_a_short_run_is_whole",
         _EXPERIMENT,
     ),
-    "axon reproduce gar-microbench --quick": Called(
-        "tests/experiments/test_gar_microbench.py::test_a_quick_look_is_whole",
-        _EXPERIMENT,
-    ),
-    "axon reproduce byz-convergence --quick": Called(
-        "tests/experiments/test_byz_convergence.py::test_its_json_and_notes_are_whole",
-        _EXPERIMENT,
-    ),
-    "axon reproduce byz-attacks --quick": Called(
-        "tests/experiments/test_byz_attacks.py::test_its_json_figure_and_notes_are_whole",
-        _EXPERIMENT,
-    ),
-    "axon reproduce byz-cost --quick": Called(
-        "tests/experiments/test_byz_cost.py::test_a_quick_look_is_whole",
-        _EXPERIMENT,
-    ),
-    "axon reproduce byz-scaling --quick": Called(
-        "tests/experiments/test_byz_scaling.py::test_a_short_run_is_whole",
-        _EXPERIMENT,
-    ),
+    **{
+        f"axon reproduce {name}{quick}": Called(f"tests/experiments/test_{test}", _EXPERIMENT)
+        for name, test in _LYING.items()
+        for quick in ("", " --quick")
+    },
 }
 """Commands that are shown by calling what is behind them, not typed."""
 

@@ -17,16 +17,8 @@ from axon.data.datasets import load
 from axon.errors import ConfigurationError, RunExists
 from axon.learning.parameters import layout, read
 from axon.learning.tasks import build
-from axon.recipes.runner import (
-    CHECKPOINT,
-    CONFIGURATION,
-    MODEL,
-    RECORDS,
-    Keeping,
-    Outcome,
-    run_recipe,
-    spec_of,
-)
+from axon.recipes.keeping import CHECKPOINT, CONFIGURATION, MODEL, RECORDS, Keeping
+from axon.recipes.runner import Outcome, run_recipe, spec_of
 from axon.recipes.settings import Recipe, read_recipe
 from axon.report.records import digest, to_line
 from axon.report.records import read as read_records

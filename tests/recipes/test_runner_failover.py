@@ -12,7 +12,8 @@ import pytest
 
 from axon.errors import ConfigurationError, RunExists, StoreSilent, Superseded
 from axon.recipes import runner
-from axon.recipes.runner import MODEL, RECORDS, Keeping, begun_as, run_recipe
+from axon.recipes.keeping import MODEL, RECORDS, Keeping, begun_as, settings_of
+from axon.recipes.runner import run_recipe
 from axon.recipes.settings import Recipe
 from axon.report.records import read
 from axon.rounds.checkpoint import open_store
@@ -118,7 +119,7 @@ def test_a_run_that_is_led_is_neither_begun_again_nor_advanced_by_others(tmp_pat
         with pytest.raises(RunExists, match="--resume"):
             run_recipe(RECIPE, kept(tmp_path, "a", candidacy, resume=False))
     with closing(open_store(tmp_path / "runs.db")) as store:
-        store.amend("run", runner.settings_of(RECIPE))
+        store.amend("run", settings_of(RECIPE))
     with pytest.raises(Superseded, match="without leading it"):
         run_recipe(replace(RECIPE, cycles=9), kept(tmp_path, "a", None))
     with closing(open_store(tmp_path / "runs.db")) as store:
@@ -133,7 +134,7 @@ def test_of_two_that_begin_one_run_differently_only_one_leads(
 
         def run(self, main: Callable[[Any], Awaitable[Any]]) -> Any:
             with closing(open_store(tmp_path / "runs.db")) as store:
-                store.begin("run", runner.settings_of(replace(RECIPE, learning_rate=0.5)))
+                store.begin("run", settings_of(replace(RECIPE, learning_rate=0.5)))
             return super().run(main)
 
     monkeypatch.setattr(runner, "world_of", lambda *_: Slow())

@@ -18,7 +18,8 @@ from axon.dashboard.feed import Feed
 from axon.dashboard.sources import RecordsFile
 from axon.dashboard.views import run_view
 from axon.recipes import versions
-from axon.recipes.runner import CHECKPOINT, CONFIGURATION, RECORDS, Keeping, run_recipe
+from axon.recipes.keeping import CHECKPOINT, CONFIGURATION, RECORDS, Keeping
+from axon.recipes.runner import run_recipe
 from axon.recipes.settings import Recipe, read_recipe, recipe_from, to_toml
 from axon.recipes.versions import made_before, made_with
 from axon.rounds.checkpoint import open_store

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from axon.data.datasets import load
 from axon.learning.tasks import default_spec
-from axon.recipes.runner import Keeping, run_recipe
+from axon.recipes.keeping import Keeping
+from axon.recipes.runner import run_recipe
 from axon.recipes.settings import Recipe
 from axon.rounds.events import CycleBegan, CycleEnded, Event
 from axon.rounds.fleet import Fleet

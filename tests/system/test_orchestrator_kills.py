@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from axon.recipes.runner import CHECKPOINT, MODEL, RECORDS
+from axon.recipes.keeping import CHECKPOINT, MODEL, RECORDS
 from axon.recipes.settings import Recipe
 from axon.report.records import read
 from axon.rounds.checkpoint import open_store

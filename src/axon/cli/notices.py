@@ -10,7 +10,7 @@ from axon.cli.options import given
 
 # All that a run needs is imported in the functions that need it, so that `axon --help` is quick.
 if TYPE_CHECKING:
-    from axon.recipes.runner import Keeping
+    from axon.recipes.keeping import Keeping
     from axon.recipes.settings import Recipe
 
 _OF_REAL_DEVICES = ("hosts", "discover", "listen", "key", "tls", "insecure")

@@ -38,7 +38,7 @@ from axon.errors import ConfigurationError
 
 # All that a run needs is imported in the functions that need it, so that `axon --help` is quick.
 if TYPE_CHECKING:
-    from axon.recipes.runner import Keeping
+    from axon.recipes.keeping import Keeping
     from axon.recipes.settings import Recipe
     from axon.rounds.checkpoint import Store
     from axon.rounds.remote import Hosting
@@ -209,7 +209,7 @@ class Surroundings:
 
     def keeping(self) -> Keeping:
         """Where the run is kept, and whether others stand by."""
-        from axon.recipes.runner import Keeping
+        from axon.recipes.keeping import Keeping
         from axon.rounds.standby import Candidacy
 
         candidacy = None
@@ -260,7 +260,7 @@ def taken_up(table: Mapping[str, Any], keeping: Keeping) -> Recipe:
     A kept run goes on as it began. Raises `ConfigurationError` for settings of the table that say
     otherwise; the number of cycles alone may change.
     """
-    from axon.recipes.runner import begun_as
+    from axon.recipes.keeping import begun_as
 
     if not keeping.resume:
         return recipe_from_table(table)
@@ -291,7 +291,7 @@ def _difference(name: str, wanted: Recipe, saved: Recipe) -> str:
 @contextmanager
 def _kept(keeping: Keeping) -> Iterator[Store | None]:
     """The store that is there already; none is made to look into."""
-    from axon.recipes.runner import CHECKPOINT
+    from axon.recipes.keeping import CHECKPOINT
     from axon.rounds.checkpoint import open_store
 
     where = keeping.store
@@ -306,7 +306,7 @@ def _kept(keeping: Keeping) -> Iterator[Store | None]:
 
 def _name(table: Mapping[str, Any], keeping: Keeping, store: Store | None) -> str:
     """Which run is meant: the one that is named, or the one that the folder or the store keeps."""
-    from axon.recipes.runner import CONFIGURATION, kept_name
+    from axon.recipes.keeping import CONFIGURATION, kept_name
     from axon.recipes.settings import read_recipe
 
     if "name" in table:

@@ -79,7 +79,7 @@ def standby(_context: typer.Context, options: StandbyOptions) -> None:
     """
     require_torch()
     # Late, because all of it together takes seconds to import.
-    from axon.recipes.runner import Keeping
+    from axon.recipes.keeping import Keeping
     from axon.rounds.standby import Candidacy
 
     around = options.surroundings
@@ -90,7 +90,7 @@ def standby(_context: typer.Context, options: StandbyOptions) -> None:
 
 def _awaited(options: StandbyOptions) -> Recipe:
     """The recipe of the run, once it has begun."""
-    from axon.recipes.runner import begun_as
+    from axon.recipes.keeping import begun_as
     from axon.recipes.settings import check_name
     from axon.rounds.checkpoint import open_store
 

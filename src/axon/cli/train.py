@@ -15,7 +15,7 @@ from axon.cli.options import require_torch, takes
 from axon.cli.recipes import Settings, Surroundings, taken_up
 
 if TYPE_CHECKING:
-    from axon.recipes.runner import Keeping
+    from axon.recipes.keeping import Keeping
     from axon.recipes.settings import Recipe
 
 

@@ -15,7 +15,7 @@ from axon.cli.dashboard import ANY_PORT, wait
 # What serves a page is imported only where one is asked for.
 if TYPE_CHECKING:
     from axon.cli.recipes import Surroundings
-    from axon.recipes.runner import Keeping
+    from axon.recipes.keeping import Keeping
     from axon.recipes.settings import Recipe
     from axon.rounds.events import Event
     from axon.values import RoundRecord

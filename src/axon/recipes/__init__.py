@@ -3,5 +3,6 @@
 settings    the recipe, as a value and as TOML
 tables      names to policies
 worlds      the recipe's world
-runner      the recipe done: records, configuration and checkpoint in a folder
+keeping     records, configuration, checkpoint and model in a folder, and how they are taken up
+runner      the recipe done
 """

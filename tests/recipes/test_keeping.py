@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from axon.errors import AxonError, ConfigurationError, QuorumNotReached, RunExists
-from axon.recipes.runner import (
+from axon.recipes.keeping import (
     CHECKPOINT,
     CONFIGURATION,
     FAILED,
@@ -22,8 +22,8 @@ from axon.recipes.runner import (
     Keeping,
     begun_as,
     kept_name,
-    run_recipe,
 )
+from axon.recipes.runner import run_recipe
 from axon.recipes.settings import Recipe, read_recipe, to_toml
 from axon.report.records import RecordFile, read
 from axon.rounds.checkpoint import open_store
