@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import selectors
 import signal
 import socket
@@ -19,15 +20,23 @@ from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 15.0
+_GIVEN: set[int] = set()
+"""Ports that this process has chosen before."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on at the moment."""
+    """A port nobody listens on at the moment, and which no connection takes for its own end."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    while True:
+        # Below those that the system gives to connections: between now and when somebody listens
+        # there, other tests make many.
+        port = secrets.choice(range(10_000, 32_000))
+        if port in _GIVEN:
+            continue
+        with socket.socket(family) as probe, contextlib.suppress(OSError):
+            probe.bind((host, port))
+            _GIVEN.add(port)
+            return port
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import time
@@ -161,15 +162,17 @@ def _summed(chosen: Cluster, told: Mapping[str, Told]) -> Measured:
 
 
 def _addresses(count: int) -> list[str]:
-    """Free ports of this machine: all are held until the last is found, so that they differ."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [f"http://127.0.0.1:{each.getsockname()[1]}" for each in held]
-    finally:
-        for each in held:
-            each.close()
+    """Free ports of this machine, below those that the system gives to connections.
+
+    Nodes that begin first connect to one another, and must not take the port of one that follows.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        port = secrets.choice(range(10_000, 32_000))
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return [f"http://127.0.0.1:{port}" for port in sorted(found)]
 
 
 @contextmanager
