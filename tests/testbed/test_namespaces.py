@@ -198,8 +198,9 @@ def test_a_partition_stops_traffic_and_healing_resumes_it(spaces: Namespaces) ->
         spaces.heal("parted")
         client.settimeout(20.0)
         assert client.recv(1) == b"k"
-        # Still shaped as it was.
-        assert push_down(client, MB) == pytest.approx(0.5, rel=0.25)
+        # Still shaped as it was. The connection itself starts slowly after its silence.
+        quickest_s = min(push_down(client, MB) for _ in range(3))
+        assert quickest_s == pytest.approx(0.5, rel=0.25)
 
 
 @pytest.mark.system
