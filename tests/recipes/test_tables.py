@@ -24,6 +24,7 @@ from axon.aggregation.means import Mean, WeightedMean
 from axon.allocation.csa import StalenessAware
 from axon.allocation.equal import Equal, Open
 from axon.errors import ConfigurationError
+from axon.named import choose
 from axon.policies import Aggregator
 from axon.recipes.tables import (
     AGGREGATORS,
@@ -32,7 +33,6 @@ from axon.recipes.tables import (
     STEPS,
     aggregator_of,
     allocators,
-    choose,
 )
 from axon.rounds.steps import Momentum, Replace
 from axon.selection.random import Everyone, Some

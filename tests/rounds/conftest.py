@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,18 +9,13 @@ from pathlib import Path
 import pytest
 
 from axon.rounds.checkpoint import Store, open_store
-from tests.rounds.stores import FOLDERS, Server
+from tests.rounds.stores import Server, running_server
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    if not all(shutil.which(name, path=os.pathsep.join(FOLDERS)) for name in ("initdb", "pg_ctl")):
-        pytest.skip("no PostgreSQL server is installed: initdb and pg_ctl were not found")
-    # Not pytest's folder: its path may be too long for a socket, and is closed to other users.
-    with tempfile.TemporaryDirectory(prefix="axon") as folder:
-        server = Server(Path(folder))
+    with running_server() as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.system)])

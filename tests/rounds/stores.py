@@ -6,11 +6,14 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from axon.report.records import digest
 from axon.rounds.checkpoint import Checkpoint
@@ -109,3 +112,15 @@ def execute(where: str, statement: str) -> None:
     else:
         with closing(sqlite3.connect(where)) as file, file:
             file.execute(statement.replace("axon_", ""))
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A PostgreSQL server for as long as the block lasts; skips the test where there is none."""
+    if not all(shutil.which(name, path=os.pathsep.join(FOLDERS)) for name in ("initdb", "pg_ctl")):
+        pytest.skip("no PostgreSQL server is installed: initdb and pg_ctl were not found")
+    # Not pytest's folder: its path may be too long for a socket, and is closed to other users.
+    with tempfile.TemporaryDirectory(prefix="axon") as folder:
+        server = Server(Path(folder))
+        yield server
+        server.stop()

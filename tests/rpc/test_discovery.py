@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon.errors import ConfigurationError, ConnectFailed, DeadlineExceeded
+from axon.printable import printable
 from axon.rpc.address import Address
 from axon.rpc.discovery.mdns import (
     Announcement,
     Announcer,
     Directory,
     discover,
-    printable,
     text_record,
 )
 from axon.testbed import virtual

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -32,7 +30,7 @@ from axon.values import Order
 from axon.worker import Worker
 from tests import forks
 from tests.pages import blocks, commands, played, text_of
-from tests.rounds.stores import FOLDERS, Server
+from tests.rounds.stores import Server, running_server
 from tests.system.processes import QUICK
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
@@ -74,12 +72,8 @@ def devices() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    if not all(shutil.which(name, path=os.pathsep.join(FOLDERS)) for name in ("initdb", "pg_ctl")):
-        pytest.skip("no PostgreSQL server is installed: initdb and pg_ctl were not found")
-    with tempfile.TemporaryDirectory(prefix="axon") as folder:
-        server = Server(Path(folder))
+    with running_server() as server:
         yield server
-        server.stop()
 
 
 class Troupe:

@@ -26,6 +26,7 @@ from axon.cli.options import (
     takes,
 )
 from axon.errors import AxonError, ConfigurationError, NotFound
+from axon.printable import blanked
 from axon.report.tables import aligned
 
 HEADINGS = ("NAME", "STATE", "CYCLE", "ACCURACY", "LEARNERS", "SPENT", "REASON")
@@ -178,7 +179,7 @@ def render(told: Told) -> str:
     """The tasks as lines, the money, and who sits out."""
     lines = [aligned([HEADINGS, *map(_cells, told.tasks)], right=(2, 3, 5))]
     lines.append(f"spent {told.spent} in all; a cycle of all tasks may cost {told.budget}")
-    lines += [_plain(f"{name} sits out: {why}") for name, why in sorted(told.sitting.items())]
+    lines += [blanked(f"{name} sits out: {why}") for name, why in sorted(told.sitting.items())]
     return "\n".join(lines)
 
 
@@ -195,12 +196,7 @@ def _cells(task: Task) -> Sequence[str]:
         task.spent,
         reason,
     )
-    return tuple(map(_plain, cells))
-
-
-def _plain(text: str) -> str:
-    """Without anything that a terminal obeys: it comes from another machine."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return tuple(map(blanked, cells))  # They come from another machine.
 
 
 def _text(path: Path | None) -> str | None:

@@ -153,7 +153,7 @@ def explain(error: Exception, *, debug: bool) -> str:
     What a worker says in its errors is as little to be trusted as its name.
     """
     # Late, because only an error needs it.
-    from axon.rpc.discovery.mdns import printable
+    from axon.printable import printable
 
     if not debug:
         kind, message = type(error).__name__, printable(str(error), limit=2000)

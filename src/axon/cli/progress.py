@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from axon.printable import printable
 from axon.report.records import to_line
 from axon.report.tables import aligned
 from axon.rounds.events import (
@@ -31,7 +32,6 @@ from axon.rounds.events import (
     SurveyEnded,
     TookOver,
 )
-from axon.rpc.discovery.mdns import printable
 from axon.values import DeviceRecord, RoundRecord
 
 # Only the view on a terminal needs it.

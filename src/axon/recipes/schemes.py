@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from axon.compression.codecs import codec
 from axon.errors import ConfigurationError
+from axon.named import choose
 from axon.recipes.settings import Recipe
-from axon.recipes.tables import SELECTORS, STEPS, aggregator_of, allocators, choose
+from axon.recipes.tables import SELECTORS, STEPS, aggregator_of, allocators
 from axon.recipes.worlds import devices_of
 from axon.rounds.settings import Scheme, Survey
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from axon import aggregation
 from axon.aggregation.means import Mean, WeightedMean
@@ -12,6 +12,7 @@ from axon.allocation.csa import Method, StalenessAware
 from axon.allocation.equal import Equal, Open
 from axon.attacks.names import ATTACKS
 from axon.errors import ConfigurationError
+from axon.named import Maker, choose, number, whole, without
 from axon.policies import Aggregator, Allocator, GlobalStep, Selector
 from axon.rounds.steps import Momentum, Replace
 from axon.selection.random import Everyone, Some
@@ -26,21 +27,17 @@ __all__ = [
     "STEPS",
     "aggregator_of",
     "allocators",
-    "choose",
 ]
 
-T = TypeVar("T")
-Maker = Callable[[str], T]
-
 SELECTORS: dict[str, Maker[Selector]] = {
-    "everyone": lambda given: _without("everyone", given, Everyone),
-    "some": lambda given: Some(fraction=_number("some", given, 0.5)),
+    "everyone": lambda given: without("everyone", given, Everyone),
+    "some": lambda given: Some(fraction=number("some", given or "0.5")),
 }
 
 AGGREGATORS: dict[str, Maker[Aggregator]] = {
-    "weighted-mean": lambda given: _without("weighted-mean", given, WeightedMean),
-    "mean": lambda given: _without("mean", given, Mean),
-    "median": lambda given: _without("median", given, _late("Median")),
+    "weighted-mean": lambda given: without("weighted-mean", given, WeightedMean),
+    "mean": lambda given: without("mean", given, Mean),
+    "median": lambda given: without("median", given, _late("Median")),
     "trimmed-mean": lambda given: _bearing("trimmed-mean", given, _late("TrimmedMean")),
     "mean-around-median": lambda given: _bearing(
         "mean-around-median", given, _late("MeanAroundMedian")
@@ -49,8 +46,8 @@ AGGREGATORS: dict[str, Maker[Aggregator]] = {
     "multi-krum": lambda given: _bearing("multi-krum", given, _late("MultiKrum")),
     "mda": lambda given: _bearing("mda", given, _late("MDA")),
     "bulyan": lambda given: _bearing("bulyan", given, _late("Bulyan")),
-    "geometric-median": lambda given: _without("geometric-median", given, _late("GeometricMedian")),
-    "centered-clipping": lambda given: _without(
+    "geometric-median": lambda given: without("geometric-median", given, _late("GeometricMedian")),
+    "centered-clipping": lambda given: without(
         "centered-clipping", given, _late("CenteredClipping")
     ),
 }
@@ -67,8 +64,8 @@ Clipping is none of them: an update is a whole model, and its length says nothin
 """
 
 STEPS: dict[str, Maker[GlobalStep]] = {
-    "replace": lambda given: _without("replace", given, Replace),
-    "momentum": lambda given: Momentum(momentum=_number("momentum", given, 0.9)),
+    "replace": lambda given: without("replace", given, Replace),
+    "momentum": lambda given: Momentum(momentum=number("momentum", given or "0.9")),
 }
 
 
@@ -107,12 +104,14 @@ def allocators(passes: int, total: int | None = None) -> dict[str, Maker[Allocat
 
     def knowing(name: str, method: Method) -> Maker[Allocator]:
         made = partial(StalenessAware, total=total, method=method)
-        return lambda given: _without(name, given, made)
+        return lambda given: without(name, given, made)
 
     return {
-        "open": lambda given: _without("open", given, lambda: Open(passes=passes)),
-        "dab": lambda given: _without("dab", given, lambda: Open(passes=passes)),
-        "equal": lambda given: Equal(shards=_whole("equal", given), passes=passes),
+        "open": lambda given: without("open", given, lambda: Open(passes=passes)),
+        "dab": lambda given: without("dab", given, lambda: Open(passes=passes)),
+        "equal": lambda given: Equal(
+            shards=whole("equal", given) if given else None, passes=passes
+        ),
         "csa": lambda given: StalenessAware(total=total, method=_csa_method(given)),
         "synchronous": knowing("synchronous", "synchronous"),
         "eta": knowing("eta", "eta"),
@@ -128,39 +127,9 @@ def _csa_method(given: str) -> Method:
     )
 
 
-def choose(kind: str, table: Mapping[str, Maker[T]], text: str) -> T:
-    """The policy that `name` or `name:setting` stands for."""
-    name, _, given = text.partition(":")
-    if name not in table:
-        raise ConfigurationError(
-            f"no {kind} is called {name!r}", hint=f"known are {', '.join(sorted(table))}"
-        )
-    return table[name](given)
-
-
-def _without(name: str, given: str, make: Callable[[], T]) -> T:
-    if given:
-        raise ConfigurationError(f"{name} takes no setting, got {given!r}")
-    return make()
-
-
-def _whole(name: str, given: str) -> int | None:
-    try:
-        return int(given) if given else None
-    except ValueError as error:
-        raise ConfigurationError(f"{name} takes a whole number, got {given!r}") from error
-
-
 def _count(name: str, given: str, default: int, *, least: int = 0) -> int:
-    count = _whole(name, given)
-    if count is None:
+    if not given:
         return default
+    count = whole(name, given)
     check_whole(f"the number of {name}", count, least=least)
     return count
-
-
-def _number(name: str, given: str, default: float) -> float:
-    try:
-        return float(given) if given else default
-    except ValueError as error:
-        raise ConfigurationError(f"{name} takes a number, got {given!r}") from error

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from axon.attacks.labels import LabelFlip
+from axon.attacks.names import attack_of
 from axon.attacks.seam import Attack
 from axon.data.datasets import load
 from axon.data.partitions import partition_of
 from axon.errors import ConfigurationError
 from axon.learning.lying import check_bearable
 from axon.recipes.settings import DEFAULT_DEVICES, Recipe
-from axon.recipes.tables import ATTACKS, choose
 from axon.rounds.remote import Hosting
 from axon.seeds import stream
 from axon.testbed.activity import Activity, heated
@@ -105,7 +105,7 @@ def liars_of(recipe: Recipe) -> tuple[str, ...]:
             hint="give both, as in --attack reversed --liars 2",
         )
     if recipe.attack:
-        check_bearable(choose("attack", ATTACKS, recipe.attack))
+        check_bearable(attack_of(recipe.attack))
     names = sorted(devices_of(recipe))
     if recipe.liars > len(names):
         raise ConfigurationError(f"{recipe.liars} of {len(names)} devices cannot lie")
@@ -115,7 +115,7 @@ def liars_of(recipe: Recipe) -> tuple[str, ...]:
 def _attack(recipe: Recipe) -> Attack | None:
     if not recipe.attack:
         return None
-    attack = choose("attack", ATTACKS, recipe.attack)
+    attack = attack_of(recipe.attack)
     if isinstance(attack, LabelFlip) and attack.classes is None and recipe.partition:
         # Of what each device owns nobody else could tell how many there are.
         return replace(attack, classes=load(recipe.dataset, seed=recipe.seed).classes)

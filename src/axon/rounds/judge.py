@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from axon.policies import Codec
+from axon.printable import blanked
 from axon.values import Declined, Order, Status, Timings, Update, Vector
 
 MOST = 1 << 53
@@ -121,7 +122,7 @@ def _has_finite_square(vector: Vector) -> bool:
 def shortened(value: object, limit: int = 200) -> str:
     """What a learner says, for a record: short, and nothing that a terminal obeys."""
     said = value if isinstance(value, str) else _described(value)
-    text = "".join(letter if letter.isprintable() else " " for letter in said[: limit + 1])
+    text = blanked(said[: limit + 1])
     return text if len(text) <= limit else text[:limit] + "…"
 
 

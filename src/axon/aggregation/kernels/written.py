@@ -64,5 +64,6 @@ def on_device_of(stack: Tensor) -> AbstractContextManager[Any]:
     """Launches inside go to the stack's own device, where a machine has several."""
     import torch
 
+    # PyTorch does not say what this takes.
     guard: AbstractContextManager[Any] = torch.cuda.device_of(stack)  # type: ignore[no-untyped-call]
     return guard

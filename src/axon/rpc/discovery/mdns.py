@@ -19,6 +19,7 @@ from socket import AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM, socket
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from axon.errors import AxonError, ConfigurationError, DeadlineExceeded
+from axon.printable import printable
 from axon.rpc.address import Address
 
 if TYPE_CHECKING:
@@ -65,16 +66,6 @@ class Announcement:
 
 Probe: TypeAlias = Callable[[Address], Awaitable[Announcement | None]]
 """Asks the worker at an address who it is; None when it does not answer."""
-
-
-def printable(text: str, *, limit: int = 200) -> str:
-    """`text` on one line of at most `limit` characters, without anything that a terminal obeys.
-
-    What is cut ends in an ellipsis.
-    """
-    visible = "".join(character if character.isprintable() else " " for character in text)
-    joined = " ".join(visible.split())
-    return joined if len(joined) <= limit else f"{joined[: limit - 1].rstrip()}…"
 
 
 def text_record(announcement: Announcement) -> dict[str, bytes]:
